@@ -1,0 +1,281 @@
+"""The contract between the engine and a system: `Backend`, `Load`, `Ledger` and the records they exchange.
+
+This is the page a backend author reads. A backend is opened for one project; it reads rows, tells what a table looks like
+and opens loads. A load is one unit of work on one table: leaving its block commits rows and `Commit` together, an error
+leaves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from ..errors import UnsupportedError
+from ..spec.connection import Connection
+from ..spec.place import Place, TableRef
+from ..spec.run import Bookmark, Commit, Run
+from ..spec.table import Table
+from ..strategies.base import Append, Change, Replace, Upsert
+from ..types import ColumnType
+from .owner import process_exists
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+    from sqlglot import exp
+
+    from .dialect import Dialect
+
+__all__ = [
+    "Actual",
+    "ActualColumn",
+    "Applied",
+    "Backend",
+    "Capabilities",
+    "Frame",
+    "Ledger",
+    "Load",
+    "Pushed",
+    "Relation",
+    "SchemaChange",
+    "Workshop",
+]
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """Facts about a system that the planner consults before anything is opened."""
+
+    changes: frozenset[type[Change]] = frozenset({Append, Replace, Upsert})
+    pushed: bool = False
+    """Can run a source query of its own and load the result without moving it."""
+    enforces_keys: bool = False
+    """Refuses duplicate primary keys by itself; otherwise the load checks them."""
+    guarantee: str = "all of a load or none of it, exactly once for one token"
+    """What a load promises, in the words that `flow preview` prints."""
+    instead: str = "choose another target connection"
+    """What to do when a mode needs a change that this system cannot take."""
+
+
+@dataclass(frozen=True)
+class ActualColumn:
+    """A column as the system reports it; `type` is None where it is outside the catalogue."""
+
+    name: str
+    type: ColumnType | None
+    declared: str
+    nullable: bool = True
+    primary_key: bool = False
+
+
+@dataclass(frozen=True)
+class Actual:
+    """A table as the system reports it."""
+
+    columns: tuple[ActualColumn, ...]
+    unique: tuple[tuple[str, ...], ...] | None = None
+    """Unique constraints; None where the system keeps none."""
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(column.name for column in self.columns)
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """What must happen to a table before rows fit: create it, or add columns. Never drops or narrows."""
+
+    table: Table
+    create: bool = False
+    add: tuple[str, ...] = ()
+    indexes: tuple[tuple[str, ...], ...] = ()
+    """Columns that loads will look rows up by; a system without indexes ignores them."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Incoming rows as a Spark frame, already in the declared columns and types."""
+
+    frame: DataFrame
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """Incoming rows as a query that the target's own database runs, already in the declared columns and types."""
+
+    sql: str
+    once: bool = False
+    """The load looks at the rows a single time, so nothing needs to be kept."""
+
+
+Relation = Frame | Pushed
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a change did: rows by label, and how many rows came in."""
+
+    read: int
+    labels: Mapping[str, int] = field(default_factory=dict)
+
+
+class Workshop:
+    """What a project lends to its backends: the Spark session, and folders that vanish when the run ends."""
+
+    def __init__(self, spark: Callable[[], SparkSession], scratch: Path | None = None) -> None:
+        self.spark = spark
+        """Gives the Spark session; the first call starts it."""
+        self._scratch = scratch
+        self._bench: ContextVar[Path | None] = ContextVar("bench", default=None)
+
+    @contextmanager
+    def bench(self) -> Iterator[Path]:
+        """A folder for the length of one run; `folder` makes its places below it."""
+        parent = _scratch_parent(self._scratch)
+        path = Path(tempfile.mkdtemp(prefix=f"{_BENCH}{os.getpid()}-", dir=parent))
+        token = self._bench.set(path)
+        try:
+            yield path
+        finally:
+            self._bench.reset(token)
+            shutil.rmtree(path, ignore_errors=True)
+
+    def folder(self, name: str) -> Path:
+        """A new empty folder that lasts as long as the run."""
+        bench = self._bench.get()
+        if bench is None:
+            raise RuntimeError("no run is under way: temporary folders belong to one")
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=bench))
+
+
+_BENCH = "ematix-flow-"
+
+
+def _scratch_parent(scratch: Path | None) -> Path:
+    """The folder that holds benches, cleared of those whose process died without clearing its own."""
+    parent = scratch or Path(tempfile.gettempdir())
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(f"{_BENCH}*-*"):
+        pid = left.name.removeprefix(_BENCH).split("-")[0]
+        if pid.isdigit() and not process_exists(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    return parent
+
+
+class Ledger(ABC):
+    """What a system remembers of runs: their records and bookmarks. Commits are written by the load itself."""
+
+    @abstractmethod
+    def start(self, run: Run) -> None:
+        """Record that `run` began; mark records of this pipeline whose process has died as failed."""
+
+    @abstractmethod
+    def end(self, run: Run) -> None:
+        """Record how a run ended that committed nothing: it failed, or its token was committed before."""
+
+    @abstractmethod
+    def bookmark(self, pipeline: str) -> Bookmark | None:
+        """Where the last committed load of `pipeline` got to."""
+
+    @abstractmethod
+    def last_instant(self, table: TableRef) -> datetime | None:
+        """The `now` of the newest committed load into `table`, so that time never goes backwards."""
+
+    @abstractmethod
+    def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:
+        """Records, newest first; empty where nothing was ever recorded."""
+
+
+class Load(ABC):
+    """One unit of work on one table, over the names `incoming` and `target`."""
+
+    replayed: bool = False
+    """This token was committed before: apply nothing."""
+
+    @abstractmethod
+    def evolve(self, change: SchemaChange) -> None:
+        """Create the table or add columns, as part of this unit of work where the system can."""
+
+    @abstractmethod
+    def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
+        """The rows of a small query over `incoming` and `target`."""
+
+    @abstractmethod
+    def apply(self, change: Change) -> Applied:
+        """Make the change to the target."""
+
+    @abstractmethod
+    def finish(self, run: Run, bookmark: Bookmark | None) -> None:
+        """Hand over the final record and bookmark, which are committed with the rows when the block ends."""
+
+
+class Backend(ABC):
+    """One system, opened for one project."""
+
+    can: ClassVar[Capabilities]
+    jars: ClassVar[tuple[str, ...]] = ()
+    """Maven coordinates the Spark session must have before this backend works."""
+    dialect: ClassVar[Dialect]
+    """How queries over `incoming` and `target` are spelled here."""
+
+    def __init__(self, connection: Connection, workshop: Workshop) -> None:
+        self.connection = connection
+        self.workshop = workshop
+
+    @property
+    @abstractmethod
+    def ledger(self) -> Ledger:
+        """What this system remembers of runs."""
+
+    @abstractmethod
+    def ping(self) -> str:
+        """A short description of the system reached, or ConnectError."""
+
+    @abstractmethod
+    def read(self, place: Place) -> DataFrame:
+        """The rows at `place`, as of now, read once."""
+
+    @abstractmethod
+    def columns(self, table: TableRef) -> Actual | None:
+        """The table as it is; None where there is no such table."""
+
+    @abstractmethod
+    def load(self, incoming: Relation, table: Table, commit: Commit) -> AbstractContextManager[Load]:
+        """Open a unit of work that brings `incoming` into `table` (declared and added columns)."""
+
+    def query_columns(self, sql: str) -> tuple[str, ...]:
+        """The column names a query would give; only systems that can be pushed to answer."""
+        raise UnsupportedError(f"connection {self.connection.name!r} ({self.connection.kind}) runs no queries of its own")
+
+    def user_sql(self, sql: str) -> str:
+        """A user's query as this system must be given it."""
+        return sql.strip().rstrip(";")
+
+    def relation_sql(self, table: TableRef) -> str:
+        """The table as a query of this system names it."""
+        return self.dialect.quote(table.schema, table.name)
+
+    def explain(self, table: Table, change: Change) -> Sequence[str]:
+        """The statements that would make the change, without opening anything."""
+        return (self.dialect.render(change.rows, {}, {}),)
+
+    def same_system(self, other: Backend) -> bool:
+        """Whether a query for `other` can run here: the same database, whatever the connections are called."""
+        return self is other
+
+    def stored_type(self, type: ColumnType) -> ColumnType:
+        """The type a declared one comes back as when the system reports it."""
+        return self.dialect.stored_type(type)
+
+    def close(self) -> None:
+        """Let go of what is held open."""

@@ -1,0 +1,123 @@
+"""What a folder connection remembers of runs: one JSON document per run, and which tables a pipeline loads."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from ..spec.place import TableRef
+from ..spec.run import Bookmark, Run
+from .base import Ledger
+from .file_commits import FOLDER, CommitLog, run_from_json, run_to_json, write_atomically
+from .owner import is_alive
+
+__all__ = ["FileLedger"]
+
+INTERRUPTED = "interrupted: the process ended before the run did; nothing of it was kept"
+
+
+class FileLedger(Ledger):
+    """Run documents below `<path>/_ematix/runs`; bookmarks and instants come from the tables' own commits."""
+
+    def __init__(self, root: Path, log_of: Callable[[TableRef], CommitLog]) -> None:
+        self._home = root / FOLDER
+        self._finished = self._home / "runs"
+        self._running = self._finished / "running"
+        self._log_of = log_of
+
+    def start(self, run: Run) -> None:
+        """Record that `run` began, and close the records of dead processes."""
+        for left in self._unfinished():
+            if left.pipeline == run.pipeline and not is_alive(left.owner):
+                self.record(left.with_outcome("failed", run.started_at, error=INTERRUPTED))
+        self.note_table(run)
+        _write(self._running, run)
+
+    def fail(self, run: Run) -> None:
+        """Record that `run` failed."""
+        self.record(run)
+
+    def record(self, run: Run) -> None:
+        """Write the final record of `run`; may be repeated."""
+        _write(self._finished, run)
+        (self._running / _document(run.run_id)).unlink(missing_ok=True)
+
+    def note_table(self, run: Run) -> None:
+        """Remember that the pipeline loads this table, so that its bookmark can be found in the table's commits."""
+        names = [str(table) for table in self._tables_of(run.pipeline)]
+        if run.table and f"{run.schema}.{run.table}" not in names:
+            names.append(f"{run.schema}.{run.table}")
+            write_atomically(self._index(run.pipeline), json.dumps({"pipeline": run.pipeline, "tables": names}))
+
+    def bookmark(self, pipeline: str) -> Bookmark | None:
+        """Where the newest committed load of `pipeline` got to, in any of its tables."""
+        kept = [self._log_of(table).state().bookmarks.get(pipeline) for table in self._tables_of(pipeline)]
+        found = [each for each in kept if each is not None]
+        return max(found, key=lambda each: each[1])[0] if found else None
+
+    def last_instant(self, table: TableRef) -> datetime | None:
+        """The newest `now` that was committed into `table`."""
+        return self._log_of(table).state().instant
+
+    def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:
+        """Records, newest first."""
+        found = [run for run in self._unfinished() if pipeline in (None, run.pipeline)]
+        finished = 0
+        for run in self._documents():
+            if finished == limit:
+                break
+            if pipeline in (None, run.pipeline):
+                found.append(run)
+                finished += 1
+        return sorted(found, key=lambda run: run.started_at, reverse=True)[:limit]
+
+    def _unfinished(self) -> list[Run]:
+        """Runs without a final record, once those whose commit is there have been given theirs."""
+        if not self._running.is_dir():
+            return []
+        left = [run for path in sorted(self._running.glob("*.json")) if (run := _read(path)) is not None]
+        for table in {TableRef(run.schema, run.table) for run in left if run.table}:
+            self._log_of(table).roll_forward()
+        return [run for run in left if not (self._finished / _document(run.run_id)).exists()]
+
+    def _documents(self) -> Iterator[Run]:
+        """Final records, newest first; their files carry the start of the run as their time of change."""
+        if not self._finished.is_dir():
+            return
+        with os.scandir(self._finished) as entries:
+            dated = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.endswith(".json")]
+        for _, path in sorted(dated, reverse=True):
+            if (run := _read(Path(path))) is not None:
+                yield run
+
+    def _tables_of(self, pipeline: str) -> list[TableRef]:
+        try:
+            data = json.loads(self._index(pipeline).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return []
+        return [TableRef(*name.split(".", 1)) for name in data["tables"]]
+
+    def _index(self, pipeline: str) -> Path:
+        return self._home / "pipelines" / _document(pipeline)
+
+
+def _document(name: str) -> str:
+    return f"{quote(name, safe='')}.json"
+
+
+def _write(folder: Path, run: Run) -> None:
+    path = folder / _document(run.run_id)
+    write_atomically(path, json.dumps(run_to_json(run)))
+    at = int(run.started_at.timestamp() * 1_000_000) * 1000
+    os.utime(path, ns=(at, at))
+
+
+def _read(path: Path) -> Run | None:
+    try:
+        return run_from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None

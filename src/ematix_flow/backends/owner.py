@@ -1,0 +1,54 @@
+"""Who runs a load, and whether that process can still be alive."""
+
+from __future__ import annotations
+
+import os
+import socket
+from functools import cache
+from pathlib import Path
+
+__all__ = ["current_owner", "is_alive", "process_exists"]
+
+
+def current_owner() -> str:
+    """This process, as ``host:pid:start``."""
+    return f"{_host()}:{os.getpid()}:{_start_of(os.getpid())}"
+
+
+def is_alive(owner: str) -> bool:
+    """False only when it is certain that the process is gone: another host's processes count as alive."""
+    place, _, start = owner.rpartition(":")
+    host, _, pid = place.rpartition(":")
+    if not host or not pid.isdigit():
+        return False
+    if host != _host():
+        return True
+    if not process_exists(int(pid)):
+        return False
+    return not start or _start_of(int(pid)) == start  # a zombie has no start
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()
+
+
+def process_exists(pid: int) -> bool:
+    """Whether this machine has a process of that number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _start_of(pid: int) -> str:
+    """When the process began, in clock ticks since boot; empty where the system does not tell."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    facts = stat.rpartition(")")[2].split()
+    return "" if facts[0] == "Z" else facts[19]

@@ -1,0 +1,36 @@
+"""Statements that create tables and indexes, for any SQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..spec.place import TableRef
+from ..spec.table import Table
+
+if TYPE_CHECKING:
+    from .sql import SqlBackend
+
+__all__ = ["create_sql", "index_sql"]
+
+
+def create_sql(backend: SqlBackend, table: Table) -> str:
+    """CREATE TABLE for a declared table, with its keys where the database carries them."""
+    dialect = backend.dialect
+    lines = [
+        f"{dialect.quote(column.name)} {dialect.type_name(column.type)}{'' if column.nullable else ' NOT NULL'}"
+        for column in table.columns
+    ]
+    if backend.KEYS:
+        groups = [("PRIMARY KEY", table.primary_key), *(("UNIQUE", group) for group in table.unique)]
+        lines += [f"{word} ({', '.join(map(dialect.quote, group))})" for word, group in groups if group]
+    name = backend.table_name(TableRef(table.schema, table.name)).sql(dialect.name)
+    return f"CREATE TABLE {name} (\n  " + ",\n  ".join(lines) + "\n)"
+
+
+def index_sql(backend: SqlBackend, table: Table, columns: Sequence[str]) -> str:
+    """CREATE INDEX for columns that loads look rows up by."""
+    name = backend.table_name(TableRef(table.schema, f"{table.name}_{'_'.join(columns)}_lookup"))
+    target = backend.table_name(TableRef(table.schema, table.name)).sql(backend.dialect.name)
+    keys = ", ".join(backend.dialect.quote(column) for column in columns)
+    return f"CREATE INDEX IF NOT EXISTS {name.sql(backend.dialect.name)} ON {target} ({keys})"

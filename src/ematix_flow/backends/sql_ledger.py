@@ -1,0 +1,293 @@
+"""The tables `ematix_flow.run_history`, `watermarks` and `loads` inside a SQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..spec.place import TableRef
+from ..spec.run import Bookmark, Run
+from ..spec.table import Column, Table
+from ..types import UUID, BigInt, Text, TimestampTZ
+from .base import Ledger
+from .owner import is_alive
+from .sql_ddl import create_sql
+
+if TYPE_CHECKING:
+    from .sql import SqlBackend, SqlConnection
+
+__all__ = ["SqlLedger", "TokenRow"]
+
+SCHEMA = "ematix_flow"
+INTERRUPTED = "interrupted: the process ended before the run did; nothing of it was kept"
+
+_COUNTS = ("rows_inserted", "rows_updated", "rows_unchanged", "rows_read", "rows_deleted", "rows_closed")
+
+
+def _table(name: str, *columns: Column) -> Table:
+    return Table(SCHEMA, name, columns)
+
+
+HISTORY = _table(
+    "run_history",
+    Column(UUID(), nullable=False, primary_key=True, name="run_id"),
+    *(
+        Column(Text(), nullable=False, name=name)
+        for name in ("pipeline_name", "target_schema", "target_table", "mode", "path")
+    ),
+    Column(TimestampTZ(), nullable=False, name="started_at"),
+    Column(TimestampTZ(), name="finished_at"),
+    Column(Text(), nullable=False, name="status"),
+    *(Column(BigInt(), name=name) for name in _COUNTS),
+    Column(Text(), name="error_message"),
+    Column(UUID(), name="parent_run_id"),
+    *(Column(Text(), name=name) for name in ("step_name", "metrics_json", "watermark_before", "watermark_after", "owner")),
+)
+WATERMARKS = _table(
+    "watermarks",
+    Column(Text(), nullable=False, primary_key=True, name="pipeline_name"),
+    Column(Text(), nullable=False, name="column_name"),
+    Column(Text(), nullable=False, name="last_value"),
+    Column(TimestampTZ(), nullable=False, name="updated_at"),
+)
+LOADS = _table(
+    "loads",
+    Column(Text(), nullable=False, primary_key=True, name="token"),
+    Column(Text(), nullable=False, name="pipeline_name"),
+    Column(UUID(), nullable=False, name="run_id"),
+    Column(Text(), nullable=False, name="target_schema"),
+    Column(Text(), nullable=False, name="target_table"),
+    Column(TimestampTZ(), nullable=False, name="loaded_at"),
+)
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """A committed load, as the table `loads` keeps it."""
+
+    token: str
+    pipeline: str
+    run_id: str
+    target: TableRef
+    loaded_at: datetime
+
+
+class SqlLedger(Ledger):
+    """Run records, bookmarks and tokens beside the rows they belong to."""
+
+    def __init__(self, backend: SqlBackend) -> None:
+        self.backend = backend
+
+    def start(self, run: Run) -> None:
+        """Record that `run` began, and close the records of dead processes."""
+        with self.backend.session() as connection, self.backend.transaction(connection):
+            self._prepare(connection)
+            self._reap(connection, run)
+            self._insert(connection, HISTORY, _history_row(run))
+
+    def end(self, run: Run) -> None:
+        """Record how a run ended that committed nothing."""
+        with self.backend.session() as connection, self.backend.transaction(connection):
+            self._replace_run(connection, run)
+
+    def bookmark(self, pipeline: str) -> Bookmark | None:
+        """The committed bookmark of `pipeline`."""
+        where = {"pipeline_name": pipeline}
+        rows = self._select(WATERMARKS, ("pipeline_name", "column_name", "last_value"), where)
+        return Bookmark(*(str(value) for value in rows[0])) if rows else None
+
+    def last_instant(self, table: TableRef) -> datetime | None:
+        """The newest `now` that was committed into `table`."""
+        where = {"target_schema": table.schema, "target_table": table.name}
+        rows = self._select(LOADS, ("loaded_at",), where, order="loaded_at", limit=1)
+        return _instant(rows[0][0]) if rows else None
+
+    def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:
+        """Records, newest first."""
+        where = {} if pipeline is None else {"pipeline_name": pipeline}
+        rows = self._select(HISTORY, HISTORY.column_names, where, order="started_at", limit=limit)
+        return [_run(dict(zip(HISTORY.column_names, row, strict=True))) for row in rows]
+
+    def has_token(self, connection: SqlConnection, token: str) -> bool:
+        """Whether a load with this token was committed."""
+        if self.backend.columns_in(connection, TableRef(SCHEMA, LOADS.name)) is None:
+            return False
+        query = self._query(LOADS, ("token",), {"token": token})
+        return bool(connection.execute(query).fetchall())
+
+    def commit(self, connection: SqlConnection, token: TokenRow, run: Run, bookmark: Bookmark | None) -> None:
+        """Write token, bookmark and record inside the load's own transaction."""
+        self._prepare(connection)
+        self._insert(
+            connection,
+            LOADS,
+            {
+                "token": token.token,
+                "pipeline_name": token.pipeline,
+                "run_id": token.run_id,
+                "target_schema": token.target.schema,
+                "target_table": token.target.name,
+                "loaded_at": token.loaded_at,
+            },
+        )
+        if bookmark is not None:
+            self._delete(connection, WATERMARKS, "pipeline_name", bookmark.pipeline)
+            row = {"pipeline_name": bookmark.pipeline, "column_name": bookmark.column, "last_value": bookmark.value}
+            self._insert(connection, WATERMARKS, {**row, "updated_at": token.loaded_at})
+        self._replace_run(connection, run)
+
+    def _prepare(self, connection: SqlConnection) -> None:
+        """Create what is missing; a database that has everything is only looked at."""
+        for table in (HISTORY, WATERMARKS, LOADS):
+            actual = self.backend.columns_in(connection, TableRef(table.schema, table.name))
+            if actual is None:
+                self.backend.ensure_schema(connection, SCHEMA)
+                connection.execute(create_sql(self.backend, table))
+                continue
+            name = self._name(table)
+            for column in table.columns:
+                if column.name not in actual.column_names:
+                    kind = self.backend.dialect.type_name(column.type)
+                    connection.execute(f"ALTER TABLE {name} ADD COLUMN {self.backend.dialect.quote(column.name)} {kind}")
+
+    def _reap(self, connection: SqlConnection, run: Run) -> None:
+        query = self._query(HISTORY, ("run_id", "owner"), {"pipeline_name": run.pipeline, "status": "running"})
+        for run_id, owner in connection.execute(query).fetchall():
+            if not is_alive(str(owner or "")):
+                changes = {"status": "failed", "finished_at": run.started_at, "error_message": INTERRUPTED}
+                self._update(connection, str(run_id), changes)
+
+    def _replace_run(self, connection: SqlConnection, run: Run) -> None:
+        row = _history_row(run)
+        row.pop("run_id")
+        self._update(connection, run.run_id, row)
+
+    def _update(self, connection: SqlConnection, run_id: str, changes: Mapping[str, object]) -> None:
+        settings = {name: self._literal(HISTORY, name, value) for name, value in changes.items()}
+        statement = exp.update(self.backend.table_name(TableRef(SCHEMA, HISTORY.name)), {})
+        statement.set("expressions", [exp.EQ(this=_column(name), expression=value) for name, value in settings.items()])
+        statement.set("where", exp.Where(this=_column("run_id").eq(self._literal(HISTORY, "run_id", run_id))))
+        connection.execute(statement.sql(self.backend.dialect.name))
+
+    def _insert(self, connection: SqlConnection, table: Table, row: Mapping[str, object]) -> None:
+        names = ", ".join(self.backend.dialect.quote(name) for name in row)
+        values = [self._literal(table, name, value).sql(self.backend.dialect.name) for name, value in row.items()]
+        connection.execute(f"INSERT INTO {self._name(table)} ({names}) VALUES ({', '.join(values)})")
+
+    def _delete(self, connection: SqlConnection, table: Table, column: str, value: str) -> None:
+        condition = _column(column).eq(self._literal(table, column, value)).sql(self.backend.dialect.name)
+        connection.execute(f"DELETE FROM {self._name(table)} WHERE {condition}")
+
+    def _select(
+        self,
+        table: Table,
+        names: Sequence[str],
+        where: Mapping[str, object],
+        *,
+        order: str | None = None,
+        limit: int | None = None,
+    ) -> list[tuple[object, ...]]:
+        if self.backend.columns(TableRef(table.schema, table.name)) is None:
+            return []
+        with self.backend.session() as connection:
+            query = self._query(table, names, where, order=order, limit=limit)
+            return connection.execute(query).fetchall()
+
+    def _query(
+        self,
+        table: Table,
+        names: Sequence[str],
+        where: Mapping[str, object],
+        *,
+        order: str | None = None,
+        limit: int | None = None,
+    ) -> str:
+        """Instants and identifiers are read as text, the one form every driver gives alike."""
+        dialect = self.backend.dialect
+        shown = [
+            dialect.text(_column(name), table.column(name).type).as_(f"_{name}")
+            if not isinstance(table.column(name).type, BigInt)
+            else _column(name)
+            for name in names
+        ]
+        query = exp.select(*shown).from_(self.backend.table_name(TableRef(table.schema, table.name)))
+        for name, value in where.items():
+            query = query.where(_column(name).eq(self._literal(table, name, value)))
+        if order is not None:
+            query = query.order_by(_column(order).desc())
+        if limit is not None:
+            query = query.limit(limit)
+        return query.sql(dialect.name)
+
+    def _literal(self, table: Table, name: str, value: object) -> exp.Expression:
+        match value:
+            case None:
+                return exp.null()
+            case datetime():
+                return self.backend.dialect.instant(value)
+            case int():
+                return exp.Literal.number(value)
+            case _:
+                text = exp.Literal.string(str(value).replace("\0", ""))
+                kind = table.column(name).type
+                return self.backend.dialect.cast(text, kind) if isinstance(kind, UUID) else text
+
+    def _name(self, table: Table) -> str:
+        return self.backend.table_name(TableRef(table.schema, table.name)).sql(self.backend.dialect.name)
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(name, quoted=True)
+
+
+def _history_row(run: Run) -> dict[str, object]:
+    rows = {name: run.rows.get(name) for name in _COUNTS}
+    if run.mode == "scd2" and run.rows:
+        rows["rows_updated"] = run.rows.get("rows_closed", 0)  # the documented meaning of the column for scd2
+    return {
+        "run_id": run.run_id,
+        "pipeline_name": run.pipeline,
+        "target_schema": run.schema,
+        "target_table": run.table,
+        "mode": run.mode,
+        "path": run.path,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "status": run.status,
+        **rows,
+        "error_message": run.error,
+        "watermark_before": run.bookmark_before,
+        "watermark_after": run.bookmark_after,
+        "owner": run.owner,
+    }
+
+
+def _run(row: Mapping[str, object]) -> Run:
+    def text(name: str) -> str | None:
+        return None if row[name] is None else str(row[name])
+
+    finished = row["finished_at"]
+    return Run(
+        run_id=str(row["run_id"]),
+        pipeline=str(row["pipeline_name"]),
+        schema=str(row["target_schema"]),
+        table=str(row["target_table"]),
+        mode=str(row["mode"]),
+        path=str(row["path"]),
+        started_at=_instant(row["started_at"]),
+        finished_at=None if finished is None else _instant(finished),
+        status=str(row["status"]),  # type: ignore[arg-type]
+        rows={name: int(str(row[name])) for name in _COUNTS if row[name] is not None},
+        error=text("error_message"),
+        bookmark_before=text("watermark_before"),
+        bookmark_after=text("watermark_after"),
+        owner=text("owner") or "",
+    )
+
+
+def _instant(text: object) -> datetime:
+    return datetime.fromisoformat(str(text)).replace(tzinfo=UTC)

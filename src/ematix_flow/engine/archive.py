@@ -1,0 +1,242 @@
+"""The class-data archive: Spark's classes, parsed once and mapped by later Java processes, which then start in half the time.
+
+An archive belongs to one Spark, one Java and one list of jars. It is made after a session that missed it, by a process of its
+own at the lowest priority, because a Java that records its classes runs much slower than one that does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ematix_flow import config
+from ematix_flow.engine import jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ClassArchive", "build_archive"]
+
+_STALE_LOCK = 15 * 60
+_UNUSED = 30 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class ClassArchive:
+    """The archive for one Spark, one Java and one list of jars, whether or not it exists yet."""
+
+    folder: Path
+    key: str
+    jars: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, cache_dir: Path, java: jvm.Java, jars: Sequence[Path] = ()) -> ClassArchive:
+        """The archive in `cache_dir` that fits this Java, the installed Spark and `jars`."""
+        from pyspark import __version__ as spark_version
+
+        facts = [_spark_home(), str(java.binary.resolve()), *(_fingerprint(jar) for jar in jars)]
+        digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
+        name = f"spark-{spark_version}-java-{java.version}-{digest}".replace(os.sep, "_")
+        return cls(cache_dir / "class-data", name, tuple(jars))
+
+    def find(self) -> Path | None:
+        """The finished archive. Java dies of a truncated one, so the name of a file says how long it must be."""
+        for file in self.folder.glob(f"{self.key}.*.jsa"):
+            with contextlib.suppress(OSError):
+                if file.name == self._name(file.stat().st_size):
+                    with contextlib.suppress(PermissionError):
+                        os.utime(file)  # the sweep removes what nobody used
+                    return file
+        return None
+
+    def discard(self) -> None:
+        """Remove what `find` may return; processes that have it mapped keep it."""
+        for file in self.folder.glob(f"{self.key}.*.jsa"):
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+    def build_later(self) -> bool:
+        """Start making the archive in a detached process; False where it is there, being made, or cannot be written."""
+        if self.find() is not None or self._is_being_built() or not self._is_writable():
+            return False
+        root = Path(__file__).resolve().parents[2]
+        task = json.dumps([str(self.folder.parent), *map(str, self.jars)])
+        code = "import sys; sys.path.insert(0, sys.argv[1]); from ematix_flow.engine import archive; archive._main()"
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(root), task],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self.folder,
+            start_new_session=True,
+        )
+        return True
+
+    def build(self) -> Path | None:
+        """Make the archive now, in some twenty seconds; None where another process is at it or Java would not.
+
+        The file gets its name only when Java ended well, so nobody ever sees half of it.
+        """
+        with self._claim() as claimed:
+            if not claimed:
+                return None
+            self._sweep()
+            part = self.folder / f"{self.key}.{os.getpid()}.part"
+            try:
+                if _record(part, self.jars) != 0 or not part.is_file():
+                    return None
+                part.replace(self.folder / self._name(part.stat().st_size))
+            finally:
+                part.unlink(missing_ok=True)
+        return self.find()
+
+    def _name(self, size: int) -> str:
+        return f"{self.key}.{size}.jsa"
+
+    @property
+    def _lock(self) -> Path:
+        return self.folder / f"{self.key}.lock"
+
+    def _is_writable(self) -> bool:
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return os.access(self.folder, os.W_OK)
+        return False
+
+    def _is_being_built(self) -> bool:
+        with contextlib.suppress(OSError):
+            return _age(self._lock) < _STALE_LOCK
+        return False
+
+    @contextlib.contextmanager
+    def _claim(self) -> Iterator[bool]:
+        if not self._is_writable():
+            yield False
+            return
+        if not self._is_being_built():
+            self._lock.unlink(missing_ok=True)
+        try:
+            os.close(os.open(self._lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._lock.unlink(missing_ok=True)
+
+    def _sweep(self) -> None:
+        for file in self.folder.iterdir():
+            with contextlib.suppress(OSError):
+                is_dead_part = file.suffix == ".part" and _age(file) > _STALE_LOCK
+                if is_dead_part or (file.suffix == ".jsa" and _age(file) > _UNUSED):
+                    file.unlink()
+
+
+def build_archive(cache_dir: Path, jars: Sequence[Path] = ()) -> Path | None:
+    """Make the archive for this machine now, unless it is there; None where it could not be made."""
+    archive = ClassArchive.of(cache_dir, jvm.find_java(), jars)
+    return archive.find() or archive.build()
+
+
+def use_options(archive: Path, report: Path) -> tuple[str, ...]:
+    """Java options that map `archive` and write to `report` how that went; a damaged archive only costs speed."""
+    return (
+        f"-XX:SharedArchiveFile={archive}",
+        "-Xshare:auto",
+        "-XX:+VerifySharedSpaces",  # without it a flipped bit crashes Java; it costs a tenth of a second
+        "-Xlog:disable",
+        "-Xlog:all=error:stderr",
+        f"-Xlog:cds=info:file={report}",
+    )
+
+
+def was_refused(report: Path) -> bool:
+    """Whether Java wrote to `report` that it did not take the archive."""
+    with contextlib.suppress(OSError):
+        return "UseSharedSpaces:" in report.read_text(errors="replace")
+    return False
+
+
+def _record(part: Path, jars: Sequence[Path]) -> int | None:
+    """Run a session that uses a bit of everything while Java records the classes; the exit code of Java."""
+    scratch = Path(tempfile.mkdtemp(prefix="ematix-flow-archive-"))
+    try:
+        options = (f"-XX:ArchiveClassesAtExit={part}", "-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable")
+        conf = {
+            "spark.master": "local[1]",
+            "spark.app.name": "ematix-flow class data",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": jvm.java_options(options),
+            "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        }
+        running = jvm.start({key: value for key, value in conf.items() if value}, jvm.open_log(scratch))
+        try:
+            _exercise(running.spark, scratch)
+        finally:
+            code = running.stop(patience=300)
+        return code
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _exercise(spark: SparkSession, scratch: Path) -> None:
+    rows = spark.range(2000).selectExpr(
+        "id",
+        "id % 7 AS part",
+        "cast(id AS decimal(12, 2)) AS amount",
+        "concat('name ', id) AS name",
+        "timestamp_seconds(id) AS at",
+        "sha2(cast(id AS string), 256) AS hash",
+    )
+    for kind in ("parquet", "csv", "json", "orc"):
+        rows.write.format(kind).save(str(scratch / kind))
+        spark.read.schema(rows.schema).format(kind).load(str(scratch / kind)).limit(5).collect()
+    rows.createOrReplaceTempView("rows")
+    spark.sql(
+        "SELECT a.part, count(*), sum(a.amount), max(b.at) FROM rows a LEFT JOIN rows b USING (id) GROUP BY a.part"
+    ).collect()
+    spark.sql(
+        "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY part ORDER BY at DESC) AS n,"
+        " lower(trim(name)) AS clean FROM rows) WHERE n = 1 UNION ALL SELECT *, 0, NULL FROM rows ORDER BY id"
+    ).collect()
+    with contextlib.suppress(ImportError):  # the archive is only a little poorer without Arrow
+        spark.createDataFrame(rows.toArrow()).mapInArrow(lambda batches: batches, rows.schema).count()
+
+
+def _main() -> None:
+    """What the detached process does: its argument names the cache folder, then the jars."""
+    if hasattr(os, "nice"):
+        os.nice(19)
+    cache_dir, *jars = json.loads(sys.argv[2])
+    build_archive(Path(cache_dir), [Path(jar) for jar in jars])
+
+
+def _spark_home() -> str:
+    import pyspark
+
+    return config.environment("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+
+
+def _fingerprint(jar: Path) -> str:
+    facts = jar.stat()
+    return f"{jar} {facts.st_size} {facts.st_mtime_ns}"
+
+
+def _age(file: Path) -> float:
+    return time.time() - file.stat().st_mtime

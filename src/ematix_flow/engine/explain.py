@@ -1,0 +1,121 @@
+"""Prints the steps of a plan instead of running them: what `preview` and `dry_run` give back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from ..backends.base import Backend
+from ..backends.dialect import SparkDialect
+from .plan import Plan
+from .transform import SOURCE, incoming_query, pushed_sql
+
+__all__ = ["PreviewResult", "TargetPlan", "explain"]
+
+
+@dataclass(frozen=True)
+class TargetPlan:
+    """What would happen to one table."""
+
+    schema_qualified_name: str
+    mode: str
+    path: str
+    path_reason: str
+    declared_columns: tuple[str, ...]
+    augmented_columns: tuple[str, ...]
+    merge_keys: tuple[str, ...]
+    merge_keys_reason: str | None
+    compare_columns: tuple[str, ...]
+    compare_columns_reason: str | None
+    target_connection_name: str
+    target_connection_info: Mapping[str, object]
+    guarantee: str
+    plan_sql: tuple[str, ...]
+    plan_sql_label: str
+    dry_run_rows_affected: Mapping[str, object] = field(default_factory=dict)
+    dry_run_error: str | None = None
+
+
+@dataclass(frozen=True)
+class PreviewResult:
+    """A pipeline's plan as plain data."""
+
+    pipeline_name: str
+    schedule: str | None
+    mode: str
+    source_connection_name: str
+    source_connection_info: Mapping[str, object]
+    source_sql: str | None
+    targets: tuple[TargetPlan, ...]
+    is_dry_run: bool = False
+    notes: tuple[str, ...] = ()
+    transforms_post: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """The plan as a dictionary."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """The plan as indented JSON."""
+        return json.dumps(self.to_dict(), indent=2, default=str)
+
+
+LABELS = {
+    "append": "insert-select",
+    "truncate": "truncate + insert",
+    "merge": "change table, then update + insert",
+    "scd1": "change table, then update + insert",
+    "scd2": "SCD2: change table of opened and closed versions, then update + insert",
+}
+
+
+def explain(plan: Plan, source: Backend, target: Backend, *, dry_run: Mapping[str, object] | None = None) -> PreviewResult:
+    """The plan as data; `dry_run` holds the counts, or the error, of a run that left nothing."""
+    load, pipeline = plan.load, plan.pipeline
+    rows = dict(dry_run or {})
+    error = rows.pop("error", None)
+    change = TargetPlan(
+        schema_qualified_name=load.table.qualified_name,
+        mode=pipeline.mode,
+        path=plan.path,
+        path_reason=plan.path_reason,
+        declared_columns=pipeline.table.column_names,
+        augmented_columns=load.table.column_names[len(pipeline.table.column_names) :],
+        merge_keys=load.intent.keys,
+        merge_keys_reason=plan.keys.reason if plan.keys else None,
+        compare_columns=load.intent.compare or load.intent.update,
+        compare_columns_reason=plan.compare_reason,
+        target_connection_name=load.connection,
+        target_connection_info=target.connection.redacted(),
+        guarantee=target.can.guarantee,
+        plan_sql=tuple(target.explain(load.table, load.change)),
+        plan_sql_label=LABELS[pipeline.mode],
+        dry_run_rows_affected=rows,
+        dry_run_error=None if error is None else str(error),
+    )
+    return PreviewResult(
+        pipeline_name=pipeline.name,
+        schedule=pipeline.schedule,
+        mode=pipeline.mode,
+        source_connection_name=plan.read.connection,
+        source_connection_info=source.connection.redacted(),
+        source_sql=_incoming_sql(plan, target),
+        targets=(change,),
+        is_dry_run=dry_run is not None,
+        notes=plan.notes,
+    )
+
+
+def _incoming_sql(plan: Plan, target: Backend) -> str:
+    """The query that gives `incoming`, assuming that the source has the declared names."""
+    wanted = [column.name for column in plan.transform.columns]
+    if plan.transform.event_time is not None and plan.transform.event_time not in wanted:
+        wanted.append(plan.transform.event_time)
+    dialect = target.dialect if plan.path == "same_db" else SparkDialect()
+    query = incoming_query(plan.pipeline, plan.transform.columns, wanted, dialect)
+    if plan.read.sql is None:
+        return dialect.render(query, {}, {})
+    if plan.path == "same_db":
+        return pushed_sql(target.user_sql(plan.read.sql), query, dialect, None, None)
+    return f"-- {plan.read.connection} ({plan.read.kind}) runs:\n{plan.read.sql}\n-- Spark makes of it, as {SOURCE}:\n{dialect.render(query, {}, {})}"

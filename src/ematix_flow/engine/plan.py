@@ -1,0 +1,183 @@
+"""From a declared pipeline to the steps of one run. Pure: nothing is opened, nothing is asked.
+
+`run.py` runs the steps, `explain.py` prints the same ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..backends.base import Backend
+from ..errors import SpecError, UnsupportedError
+from ..spec.pipeline import Pipeline
+from ..spec.place import Place, Query, TableRef
+from ..spec.table import METADATA_NAMES, Column, Keys, Table, key_ladder
+from ..strategies import strategy_for
+from ..strategies.base import Change, Intent, Strategy
+from .schema import augment
+from .transform import table_query
+
+__all__ = ["Load", "Path", "Plan", "Read", "Step", "Transform", "build_plan"]
+
+Path = Literal["same_db", "cross_db"]
+"""The documented names: inside one database, or moved by Spark."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """Take the source's rows."""
+
+    connection: str
+    kind: str
+    place: Place
+    sql: str | None
+    """The query the source runs; None where files are read whole."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Normalize and cast them to the declared columns."""
+
+    columns: tuple[Column, ...]
+    event_time: str | None
+
+
+@dataclass(frozen=True)
+class Load:
+    """Bring them into the target, in one unit of work."""
+
+    connection: str
+    kind: str
+    table: Table
+    """Declared and added columns."""
+    strategy: Strategy
+    intent: Intent
+    change: Change
+
+
+Step = Read | Transform | Load
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The ordered work for one run of one pipeline."""
+
+    pipeline: Pipeline
+    read: Read
+    transform: Transform
+    load: Load
+    path: Path
+    path_reason: str
+    keys: Keys | None
+    compare_reason: str | None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Read, transform, load."""
+        return (self.read, self.transform, self.load)
+
+
+def build_plan(pipeline: Pipeline, source: Backend, target: Backend, returned: Place | None) -> Plan:
+    """The plan of one run; `returned` is what the pipeline's function gave."""
+    strategy = strategy_for(pipeline.mode)
+    _check_capable(pipeline, target, strategy)
+    table = augment(pipeline.table, strategy)
+    added = {added.name for added in strategy.adds}
+    columns = tuple(column for column in pipeline.table.columns if column.name not in added)
+    keys = key_ladder(pipeline.table, pipeline.keys, pipeline=pipeline.name) if strategy.needs_keys else None
+    intent, compare_reason = _intent(pipeline, table, columns, keys, target)
+    strategy.check(intent)
+    read = _read(pipeline, columns, source, returned)
+    path, reason = _path(pipeline, source, target, read)
+    return Plan(
+        pipeline=pipeline,
+        read=read,
+        transform=Transform(columns, pipeline.event_timestamp_column),
+        load=Load(target.connection.name, target.connection.kind, table, strategy, intent, strategy.change(intent)),
+        path=path,
+        path_reason=reason,
+        keys=keys,
+        compare_reason=compare_reason,
+        notes=tuple(note for note in (keys.warning if keys else None,) if note),
+    )
+
+
+def _check_capable(pipeline: Pipeline, target: Backend, strategy: Strategy) -> None:
+    if strategy.change_type not in target.can.changes:
+        raise UnsupportedError(
+            f"pipeline {pipeline.name!r}: mode {pipeline.mode} cannot load into connection "
+            f"{target.connection.name!r} ({target.connection.kind})",
+            hint=target.can.instead,
+            declared_at=pipeline.declared_at,
+        )
+
+
+def _intent(
+    pipeline: Pipeline, table: Table, columns: tuple[Column, ...], keys: Keys | None, target: Backend
+) -> tuple[Intent, str | None]:
+    names = tuple(column.name for column in columns)
+    key_names = keys.names if keys else ()
+    rest = tuple(name for name in names if name not in key_names and name not in METADATA_NAMES)
+    update: tuple[str, ...] = ()
+    compare: tuple[str, ...] = ()
+    reason = None
+    if pipeline.mode in ("merge", "scd1"):
+        explicit = pipeline.update_columns if pipeline.update_columns is not None else pipeline.compare_columns
+        update, reason = _chosen(explicit, rest)
+    elif pipeline.mode == "scd2":
+        # The event time says when a version began; by itself it is no change.
+        derived = tuple(name for name in rest if name != pipeline.event_timestamp_column)
+        compare, reason = _chosen(pipeline.compare_columns, derived)
+    intent = Intent(
+        columns=names,
+        types={column.name: column.type for column in table.columns},
+        keys=key_names,
+        update=update,
+        compare=compare,
+        deletes=pipeline.handle_deletes,
+        event_time=pipeline.event_timestamp_column is not None,
+        late=pipeline.late_events,
+        ttl=pipeline.ttl,
+        allow_empty_source=pipeline.allow_empty_source,
+        primary_key=pipeline.table.primary_key,
+        check_keys=not target.can.enforces_keys,
+        resume=pipeline.incremental_column,
+    )
+    return intent, reason
+
+
+def _chosen(explicit: tuple[str, ...] | None, derived: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    return (derived, "auto-derived") if explicit is None else (explicit, "explicit")
+
+
+def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, returned: Place | None) -> Read:
+    place = returned if returned is not None else pipeline.source_table
+    if place is None:
+        raise SpecError(
+            f"pipeline {pipeline.name!r}: the function returned nothing and there is no source_table=",
+            hint="return the SQL of the source, or pass source_table='schema.table'",
+            declared_at=pipeline.declared_at,
+        )
+    sql = place.sql if isinstance(place, Query) else None
+    if isinstance(place, TableRef):
+        relation = source.relation_sql(place)
+        sql = table_query(pipeline, columns, source.dialect, relation)
+    return Read(source.connection.name, source.connection.kind, place, sql)
+
+
+def _path(pipeline: Pipeline, source: Backend, target: Backend, read: Read) -> tuple[Path, str]:
+    one = target.can.pushed and target.same_system(source)
+    if pipeline.force_path == "same_db" and not one:
+        raise SpecError(
+            f"pipeline {pipeline.name!r}: force_path='same_db' but the source ({read.connection}, {read.kind}) and the "
+            f"target ({target.connection.name}, {target.connection.kind}) are not one database",
+            declared_at=pipeline.declared_at,
+        )
+    if pipeline.force_path is not None:
+        return pipeline.force_path, "force_path="
+    if one:
+        return "same_db", "pushed: source and target are one database, so the rows never leave it"
+    return "cross_db", "spark: source and target are different systems"
+

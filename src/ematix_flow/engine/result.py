@@ -1,0 +1,46 @@
+"""What a run gives back: a dictionary with the documented keys, readable as attributes too."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ..strategies.base import Counts
+
+__all__ = ["RunResult", "rows_of"]
+
+
+class RunResult(dict[str, object]):
+    """The outcome of one run; `result["rows_inserted"]` and `result.rows_inserted` are the same."""
+
+    def __getattr__(self, name: str) -> object:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"this result has no {name!r}; it has {', '.join(self)}") from None
+
+
+def rows_of(mode: str, counts: Counts) -> dict[str, int]:
+    """The counts that mean something for `mode`, by their documented names."""
+    rows = {"rows_read": counts.read, "rows_inserted": counts.inserted}
+    if mode in ("merge", "scd1"):
+        rows |= {
+            "rows_updated": counts.updated,
+            "rows_unchanged": counts.unchanged,
+            "rows_deleted": counts.deleted,
+        }
+    if mode == "scd2":
+        rows |= {
+            "rows_closed": counts.closed,
+            "closed_changed": counts.closed_changed,
+            "closed_missing": counts.closed_missing,
+            "closed_ttl": counts.closed_ttl,
+            "rows_corrected": counts.corrected,
+            "rows_unchanged": counts.unchanged,
+            "rows_late": counts.late,
+        }
+    return rows
+
+
+def instant_text(instant: datetime) -> str:
+    """An instant as results and JSON show it."""
+    return instant.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,262 @@
+"""Runs the steps of a plan: read, transform, load; one instant, one token, one commit."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from ..backends.base import Backend, Frame, Pushed, Relation, Workshop
+from ..backends.base import Load as OpenLoad
+from ..backends.dialect import SparkDialect
+from ..backends.owner import current_owner
+from ..errors import BackendError, CheckError, FlowError, SpecError
+from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
+from ..spec.place import Query, TableRef
+from ..spec.run import Bookmark, Commit, Run
+from ..strategies.base import Intent
+from .plan import Plan
+from .result import RunResult, instant_text, rows_of
+from .schema import plan_schema
+from .transform import SOURCE, incoming_query, pushed_sql, resume_sql
+
+__all__ = ["Systems", "run_plan"]
+
+
+@dataclass(frozen=True)
+class Systems:
+    """What a run works with."""
+
+    source: Backend
+    target: Backend
+    workshop: Workshop
+    bus: Bus
+
+
+def run_plan(
+    plan: Plan, systems: Systems, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
+) -> RunResult:
+    """Run the plan; the rows, the bookmark and the record become visible together or not at all."""
+    return _Execution(plan, systems, now or datetime.now(UTC), token, dry_run).run()
+
+
+class _Execution:
+    """One execution of one plan."""
+
+    def __init__(self, plan: Plan, systems: Systems, now: datetime, token: str | None, dry_run: bool) -> None:
+        self.plan, self.systems, self.dry_run = plan, systems, dry_run
+        self.pipeline, self.target = plan.pipeline, systems.target
+        self.run_id = str(uuid.uuid4())
+        self.token = token or self.run_id
+        self.started_at = now
+        self.ref = TableRef(plan.load.table.schema, plan.load.table.name)
+        self.drift: tuple[str, ...] = ()
+        self.bookmark: Bookmark | None = None
+
+    def run(self) -> RunResult:
+        """The documented outcome, or the error after its record was written."""
+        run = self._record()
+        self._publish(RunStarted, mode=self.pipeline.mode, path=self.plan.path)
+        try:
+            if not self.dry_run:
+                self.target.ledger.start(run)
+            with self.systems.workshop.bench(), spark_errors():
+                self.bookmark = self._read_bookmark()
+                run = replace(run, bookmark_before=self.bookmark.value if self.bookmark else None)
+                result = self._load(run)
+        except BaseException as error:
+            self._fail(run, error)
+            raise
+        self._publish(RunFinished, status=str(result["status"]))
+        return result
+
+    def _load(self, run: Run) -> RunResult:
+        load = self.plan.load
+        with self._step("read"):
+            relation = self._relation()
+        actual = self.target.columns(self.ref)
+        policy = self.pipeline.on_drift
+        schema, self.drift = plan_schema(load.table, load.intent.keys, actual, self.target, policy)
+        self._warn_drift()
+        commit = Commit(
+            token=self.token,
+            run=run,
+            now=self._instant(),
+            expired_before=None if load.intent.ttl is None else self.started_at - load.intent.ttl,
+            bookmark=self.bookmark.value if self.bookmark else None,
+            dry_run=self.dry_run,
+        )
+        with self._step("load"), self.target.load(relation, load.table, commit) as opened:
+            if opened.replayed:
+                return self._replayed(run)
+            if schema is not None:
+                opened.evolve(schema)
+            rows = self._apply(opened)
+            reached = self._reached(opened)
+            finished = run.with_outcome(
+                "success",
+                datetime.now(UTC),
+                rows=rows,
+                bookmark_after=reached.value if reached else run.bookmark_before,
+            )
+            opened.finish(finished, reached)
+        return self._result(finished, rows, status="dry_run" if self.dry_run else "success")
+
+    def _replayed(self, run: Run) -> RunResult:
+        """The token was committed by an earlier run, so this one has nothing to do."""
+        ended = run.with_outcome("success", datetime.now(UTC))
+        if not self.dry_run:
+            self.target.ledger.end(ended)
+        return self._result(ended, {}, status="success", replayed=True)
+
+    def _apply(self, opened: OpenLoad) -> dict[str, int]:
+        strategy, intent = self.plan.load.strategy, self._intent()
+        self._refuse(opened, intent)
+        change = strategy.change(intent)
+        late_query = strategy.late(intent)
+        late = 0 if late_query is None else int(str(opened.measure(late_query)[0][0]))
+        try:
+            applied = opened.apply(change)
+        except BackendError:
+            # The database names its constraint; our guards name the keys.
+            self._refuse(opened, replace(intent, check_keys=True))
+            raise
+        counts = strategy.counts(applied.labels, read=applied.read, late=late)
+        return rows_of(self.pipeline.mode, counts)
+
+    def _intent(self) -> Intent:
+        intent = self.plan.load.intent
+        return intent if self.bookmark is not None else replace(intent, resume=None)
+
+    def _refuse(self, opened: OpenLoad, intent: Intent) -> None:
+        for guard in self.plan.load.strategy.guards(intent):
+            offences = opened.measure(guard.query)
+            if offences:
+                raise CheckError(
+                    f"pipeline {self.pipeline.name!r}: {guard.message(offences)}",
+                    hint=guard.hint,
+                    declared_at=self.pipeline.declared_at,
+                )
+
+    def _relation(self) -> Relation:
+        source, plan = self.systems.source, self.plan
+        resumed = self.pipeline.incremental_column
+        column = None if resumed is None else self.pipeline.table.column(resumed)
+        if plan.path == "same_db":
+            assert plan.read.sql is not None
+            names = self.target.query_columns(plan.read.sql)
+            query = incoming_query(self.pipeline, plan.transform.columns, names, self.target.dialect)
+            sql = pushed_sql(self.target.user_sql(plan.read.sql), query, self.target.dialect, self.bookmark, column)
+            return Pushed(sql, once=self._looks_once())
+        place = plan.read.place if plan.read.sql is None else Query(plan.read.sql)
+        if self.bookmark is not None and column is not None and plan.read.sql is not None and not column.normalizers:
+            condition = resume_sql(column, self.bookmark, source.dialect, typed=False)
+            place = Query(f"SELECT * FROM (\n{plan.read.sql}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}")
+        frame = source.read(place)
+        view = f"{SOURCE}_{uuid.uuid4().hex}"
+        frame.createOrReplaceTempView(view)
+        spark = SparkDialect()
+        query = incoming_query(self.pipeline, plan.transform.columns, frame.columns, spark)
+        sql = pushed_sql(f"SELECT * FROM {spark.quote(view)}", query, spark, self.bookmark, column)
+        return Frame(self.systems.workshop.spark().sql(sql))
+
+    def _looks_once(self) -> bool:
+        load = self.plan.load
+        measured = load.strategy.guards(self._intent()) or self.pipeline.incremental_column is not None
+        return not measured and not load.strategy.needs_keys
+
+    def _read_bookmark(self) -> Bookmark | None:
+        column = self.pipeline.incremental_column
+        if column is None:
+            return None
+        bookmark = self.target.ledger.bookmark(self.pipeline.name)
+        if bookmark is not None and bookmark.column != column:
+            raise SpecError(
+                f"pipeline {self.pipeline.name!r} has its bookmark on column {bookmark.column!r}, not {column!r}",
+                hint=f"keep incremental_column={bookmark.column!r}, or delete the pipeline's row from "
+                "ematix_flow.watermarks to load everything again",
+                declared_at=self.pipeline.declared_at,
+            )
+        return bookmark
+
+    def _reached(self, opened: OpenLoad) -> Bookmark | None:
+        column = self.pipeline.incremental_column
+        if column is None:
+            return None
+        value = opened.measure(self.plan.load.strategy.reached(column, self.plan.load.intent, self.target.dialect))
+        text = value[0][0] if value else None
+        return None if text is None else Bookmark(self.pipeline.name, column, str(text))
+
+    def _instant(self) -> datetime:
+        """One instant for the whole run, later than every committed one: clocks may step back, history may not."""
+        last = self.target.ledger.last_instant(self.ref)
+        if last is not None and last >= self.started_at:
+            return last + timedelta(microseconds=1)
+        return self.started_at
+
+    def _record(self) -> Run:
+        return Run(
+            run_id=self.run_id,
+            pipeline=self.pipeline.name,
+            schema=self.ref.schema,
+            table=self.ref.name,
+            mode=self.pipeline.mode,
+            path=self.plan.path,
+            started_at=self.started_at,
+            owner=current_owner(),
+        )
+
+    def _fail(self, run: Run, error: BaseException) -> None:
+        text = f"{type(error).__name__}: {error}"
+        self._publish(RunFinished, status="failed", error=text)
+        if self.dry_run:
+            return
+        try:
+            self.target.ledger.end(run.with_outcome("failed", datetime.now(UTC), error=text))
+        except FlowError as second:
+            error.add_note(f"The failed run could not be recorded either: {second}")
+
+    def _warn_drift(self) -> None:
+        if self.drift and self.pipeline.on_drift == "warn":
+            lines = "; ".join(self.drift)
+            warnings.warn(f"table {self.ref} is not what was declared: {lines}", UserWarning, stacklevel=2)
+
+    def _result(self, run: Run, rows: Mapping[str, int], *, status: str, replayed: bool = False) -> RunResult:
+        result = RunResult(run_id=run.run_id, status=status, path=self.plan.path, **rows)
+        result["pipeline"] = run.pipeline
+        result["target"] = str(self.ref)
+        result["mode"] = run.mode
+        result["started_at"] = instant_text(run.started_at)
+        result["finished_at"] = instant_text(run.finished_at or datetime.now(UTC))
+        if self.pipeline.incremental_column is not None:
+            result["watermark_before"], result["watermark_after"] = run.bookmark_before, run.bookmark_after
+        if self.drift:
+            result["drift"] = list(self.drift)
+        if replayed:
+            result["replayed"] = True
+        return result
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        self._publish(StepStarted, step=name)
+        yield
+        self._publish(StepFinished, step=name)
+
+    def _publish(self, kind: type, **facts: object) -> None:
+        event = kind(run_id=self.run_id, pipeline=self.pipeline.name, at=datetime.now(UTC), **facts)
+        self.systems.bus.publish(event)
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Spark's own exceptions in our words; its long stack of Java frames stays behind as the cause."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - vendor boundary: only Spark's errors are taken, the rest goes on
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise
+        message = str(error).strip().split("\n")[0]
+        raise BackendError(f"Spark refused: {message}", hint="run again with -v to see Spark's own log") from error

@@ -1,0 +1,291 @@
+"""The one Spark session of a process: started when first needed, tuned for one machine, quiet, and given back at the end."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ematix_flow.engine import archive, jvm
+from ematix_flow.errors import SessionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SessionOptions", "close_session", "is_running", "log_file", "open_session", "use_session"]
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """How to start Spark."""
+
+    cache_dir: Path
+    """Where logs and the class-data archive are kept."""
+    master: str = "local[*]"
+    memory: str = "1g"
+    """The heap of Spark's driver; on one machine, all of Spark."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Further Spark settings; they win over the tuned ones."""
+    jars: tuple[Path, ...] = ()
+    verbose: bool = False
+    """Show what Java and Spark print, instead of keeping errors in a log file."""
+    fast_start: bool = False
+    """Compile less: starts a second sooner and computes slower; for tests and short jobs."""
+    archive: bool = True
+    """Use the class-data archive, and have it made where it is missing."""
+
+
+def open_session(options: SessionOptions) -> SparkSession:
+    """The session of this process: the one given to `use_session`, the one that runs, or a new one.
+
+    A session that the user made is used as it is and never stopped.
+
+    Raises:
+        SessionError: Spark could not start, or the running session was started with other options.
+    """
+    with _process.lock:
+        if _process.given is not None:
+            return _process.given if _is_alive(_process.given) else _refuse_stopped()
+        started = _process.started
+        if started is not None and started.running.is_alive():
+            _refuse_other_options(started.options, options)
+            return started.running.spark
+        _drop_started()
+        users = _users_session()
+        if users is not None:
+            return users
+        _process.started = _start(options)
+        return _process.started.running.spark
+
+
+def use_session(spark: SparkSession) -> None:
+    """Make `open_session` return `spark`, whatever the options, until `close_session`."""
+    with _process.lock:
+        _process.given = spark if _is_alive(spark) else _refuse_stopped()
+
+
+def close_session() -> None:
+    """Stop the session that `open_session` started, and let go of one that was given; a user's session goes on."""
+    with _process.lock:
+        _process.given = None
+        _drop_started()
+
+
+def is_running() -> bool:
+    """Whether `open_session` would answer without starting anything."""
+    with _process.lock:
+        if _process.given is not None:
+            return _is_alive(_process.given)
+        started = _process.started
+        return (started is not None and started.running.is_alive()) or _users_session() is not None
+
+
+def log_file() -> Path | None:
+    """Where the running session writes what Java and Spark have to say; None where that is the terminal."""
+    return _process.started.log if _process.started is not None else None
+
+
+@dataclass
+class _Started:
+    """A session of ours and what it leaves on the disk."""
+
+    options: SessionOptions
+    running: jvm.RunningSpark
+    scratch: Path
+    log: Path | None
+    missing: archive.ClassArchive | None
+    """The archive to make when the session is over."""
+    pid: int = field(default_factory=os.getpid)
+
+    def leave(self) -> None:
+        """What must happen at the end of the process: Java itself leaves when its input ends."""
+        if self.pid != os.getpid():
+            return  # a forked child owns nothing here
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        if self.missing is not None:
+            self.missing.build_later()
+
+
+@dataclass
+class _Process:
+    """What this process holds; guarded by `lock`."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    given: SparkSession | None = None
+    started: _Started | None = None
+
+
+_process = _Process()
+
+
+def _start(options: SessionOptions) -> _Started:
+    if options.master.startswith("sc://"):
+        raise SessionError(
+            f"{options.master} is a Spark Connect server, which is not started from here",
+            hint="create the session with SparkSession.builder.remote(…) and hand it over with use_session(spark)",
+        )
+    java = jvm.find_java()
+    classes = archive.ClassArchive.of(options.cache_dir, java, options.jars) if _wants_archive(options) else None
+    scratch = Path(tempfile.mkdtemp(prefix="ematix-flow-"))
+    try:
+        log = None if options.verbose else _open_log(options.cache_dir, scratch)
+        running, used = _start_with_archive(options, classes, scratch, log)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    started = _Started(options, running, scratch, log, missing=None if used else classes)
+    atexit.register(started.leave)
+    return started
+
+
+def _start_with_archive(
+    options: SessionOptions, classes: archive.ClassArchive | None, scratch: Path, log: Path | None
+) -> tuple[jvm.RunningSpark, bool]:
+    """A session, and whether an archive carries it; an archive that Java cannot take is thrown away."""
+    found = classes.find() if classes is not None else None
+    if classes is None or found is None:
+        return jvm.start(_session_conf(options, scratch, log), log), False
+    report = scratch / "class-data.txt"
+    try:
+        running = jvm.start(_session_conf(options, scratch, log, archive.use_options(found, report)), log)
+    except SessionError:
+        # Either the archive broke Java, and this works, or this fails too and tells the real cause.
+        running = jvm.start(_session_conf(options, scratch, log), log)
+        classes.discard()
+        return running, False
+    if archive.was_refused(report):
+        classes.discard()
+        return running, False
+    return running, True
+
+
+def _session_conf(
+    options: SessionOptions, scratch: Path, log: Path | None, extra: tuple[str, ...] = ()
+) -> dict[str, str]:
+    conf = {
+        "spark.app.name": "ematix-flow",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.catalogImplementation": "in-memory",
+    }
+    if jvm.is_local(options.master):
+        conf |= {
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": str(2 * _cores(options.master)),
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        }
+    elif options.jars:
+        conf["spark.jars"] = ",".join(str(jar) for jar in options.jars)
+    conf |= {"spark.master": options.master, "spark.driver.memory": options.memory, **options.conf}
+    flags = (*_java_flags(options, scratch, log), *extra)
+    conf["spark.driver.extraJavaOptions"] = _joined(" ", jvm.java_options(flags), options, "spark.driver.extraJavaOptions")
+    jars = os.pathsep.join(str(jar) for jar in options.jars)
+    conf["spark.driver.extraClassPath"] = _joined(os.pathsep, jars, options, "spark.driver.extraClassPath")
+    return {key: value for key, value in conf.items() if value}
+
+
+def _java_flags(options: SessionOptions, scratch: Path, log: Path | None) -> tuple[str, ...]:
+    level = "warn" if options.verbose else "error"
+    logging = scratch / "log4j2.properties"
+    logging.write_text(_LOGGING.format(level=level), encoding="utf-8")
+    errors = log.parent if log is not None else scratch
+    return (
+        "-XX:+UseParallelGC",
+        f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        f"-XX:ErrorFile={errors}/java-crash-%p.log",  # the default is the user's working directory
+        *(("-XX:TieredStopAtLevel=1",) if options.fast_start else ()),
+    )
+
+
+_LOGGING = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def _joined(separator: str, ours: str, options: SessionOptions, key: str) -> str:
+    return separator.join(part for part in (ours, options.conf.get(key, "")) if part)
+
+
+def _open_log(cache_dir: Path, scratch: Path) -> Path:
+    try:
+        return jvm.open_log(cache_dir / "logs")
+    except OSError:
+        return jvm.open_log(scratch)  # a cache that cannot be written to must not stop the work
+
+
+def _cores(master: str) -> int:
+    found = re.fullmatch(r"local\[(\d+|\*)(?:,.*)?\]", master)
+    if found is None:
+        return 1
+    if found.group(1) != "*":
+        return int(found.group(1))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _wants_archive(options: SessionOptions) -> bool:
+    # From 32 GiB on Java lays out objects differently and cannot share classes with smaller heaps.
+    size = re.fullmatch(r"(\d+)([gGtT])[bB]?", options.memory)
+    is_large = size is not None and (size.group(2) in "tT" or int(size.group(1)) >= 32)
+    return options.archive and not is_large
+
+
+def _is_alive(spark: SparkSession) -> bool:
+    stopped = getattr(spark, "is_stopped", None)  # only a Connect session has this property
+    return not stopped if stopped is not None else spark.sparkContext._jsc is not None
+
+
+def _users_session() -> SparkSession | None:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:
+        active = SparkSession.builder.getOrCreate()  # made in another thread
+    return active if active is not None and _is_alive(active) else None
+
+
+def _drop_started() -> None:
+    started, _process.started = _process.started, None
+    if started is not None:
+        atexit.unregister(started.leave)
+        started.running.stop()
+        started.leave()
+
+
+def _refuse_stopped() -> SparkSession:
+    raise SessionError(
+        "the Spark session that was handed over is stopped",
+        hint="hand over a running one with use_session(spark), or call close_session() to let a new one start",
+    )
+
+
+def _refuse_other_options(running: SessionOptions, asked: SessionOptions) -> None:
+    differences = [
+        f"{name} is {getattr(running, name)!r}, asked for {getattr(asked, name)!r}"
+        for name in ("master", "memory")
+        if getattr(running, name) != getattr(asked, name)
+    ]
+    differences += [f"{key} differs" for key, value in asked.conf.items() if running.conf.get(key) != value]
+    differences += [f"{jar.name} is not loaded" for jar in asked.jars if jar not in running.jars]
+    if differences:
+        raise SessionError(
+            "Spark already runs in this process with other options: " + "; ".join(differences),
+            hint="use the same options everywhere, or call close_session() first",
+        )

@@ -1,0 +1,81 @@
+"""The user's function: called inside a boundary, its answer turned into a place to read from."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+
+from ..backends.base import Backend
+from ..errors import FlowError, RunError, SpecTypeError, UserCodeError
+from ..spec.pipeline import Pipeline
+from ..spec.place import Place, Prefix, Query, TableRef
+
+__all__ = ["Handle", "call_function"]
+
+
+class Handle:
+    """What a pipeline function is given for a connection: what it is, and a question or two it may ask."""
+
+    def __init__(self, backend: Backend, *, live: bool = True) -> None:
+        self._backend, self._live = backend, live
+
+    @property
+    def name(self) -> str:
+        """The connection's name."""
+        return self._backend.connection.name
+
+    @property
+    def kind(self) -> str:
+        """The connection's kind."""
+        return self._backend.connection.kind
+
+    def dialect(self) -> str:
+        """The SQL dialect the connection's system speaks."""
+        return self._backend.dialect.name
+
+    def connection_info(self) -> Mapping[str, object]:
+        """The connection's fields, secrets redacted."""
+        return self._backend.connection.redacted()
+
+    def ping(self) -> str:
+        """A short description of the system, or ConnectError."""
+        if not self._live:
+            raise RunError(f"a preview opens nothing, and the pipeline asked connection {self.name!r}")
+        return self._backend.ping()
+
+    def __repr__(self) -> str:
+        return f"Handle({self._backend.connection!r})"
+
+
+def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live: bool = True) -> Place | None:
+    """Where the rows are, as the pipeline's function says; None leaves it to `source_table=`."""
+    handles = (Handle(source, live=live), Handle(target, live=live))[: pipeline.parameters]
+    try:
+        answer = pipeline.function(*handles)
+        if inspect.isawaitable(answer):
+            answer = asyncio.run(_await(answer))
+    except FlowError:
+        raise
+    except Exception as error:  # noqa: BLE001 - user code is a boundary: its failure is named, its cause kept
+        raise UserCodeError(
+            f"pipeline {pipeline.name!r}: its function failed with {type(error).__name__}: {error}",
+            declared_at=pipeline.declared_at,
+        ) from error
+    match answer:
+        case None:
+            return None
+        case str():
+            return Query(answer)
+        case Query() | TableRef() | Prefix():
+            return answer
+        case _:
+            raise SpecTypeError(
+                f"pipeline {pipeline.name!r}: its function returned {type(answer).__name__}",
+                hint="return the SQL of the source as text, or None with source_table=",
+                declared_at=pipeline.declared_at,
+            )
+
+
+async def _await(answer: object) -> object:
+    return await answer  # type: ignore[misc]

@@ -1,0 +1,107 @@
+"""Source rows into incoming rows: normalizers, casts to the declared types, the event time, the resume filter.
+
+One query over the name `_source`, rendered for the database that holds the rows or for Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp, parse_one
+
+from ..backends.dialect import Dialect
+from ..errors import SpecError, UnknownNameError
+from ..normalize import compose_chain
+from ..spec.pipeline import Pipeline
+from ..spec.run import Bookmark
+from ..spec.table import Column
+from ..strategies.base import EVENT_TIME
+from ..types import TimestampTZ
+
+__all__ = ["SOURCE", "incoming_query", "pushed_sql", "resume_sql", "table_query"]
+
+SOURCE = "_source"
+
+
+def table_query(pipeline: Pipeline, columns: Sequence[Column], dialect: Dialect, relation: str) -> str:
+    """`SELECT` of the wanted columns from `source_table=`, each mapped one by its source name or expression."""
+    shown = []
+    for column in columns:
+        mapped = pipeline.column_map.get(column.name)
+        if mapped is None:
+            shown.append(dialect.quote(column.name))
+        else:
+            source = dialect.quote(mapped) if mapped.isidentifier() else mapped
+            shown.append(f"{source} AS {dialect.quote(column.name)}")
+    event = pipeline.event_timestamp_column
+    if event is not None and event not in {column.name for column in columns}:
+        shown.append(dialect.quote(event))
+    return f"SELECT {', '.join(shown)} FROM {relation}"
+
+
+def incoming_query(
+    pipeline: Pipeline, columns: Sequence[Column], available: Sequence[str], dialect: Dialect
+) -> exp.Select:
+    """The wanted columns in their declared types, out of the rows called `_source`."""
+    names = _matching_names(pipeline, columns, available)
+    values = {column.name: _value(column, names[column.name]) for column in columns}
+    shown = [
+        dialect.cast(values[column.name].copy(), column.type).as_(column.name, quoted=True) for column in columns
+    ]
+    if pipeline.event_timestamp_column is not None:
+        event = values.get(pipeline.event_timestamp_column)
+        if event is None:
+            event = exp.column(names[pipeline.event_timestamp_column], quoted=True)
+        shown.append(dialect.cast(event.copy(), TimestampTZ()).as_(EVENT_TIME, quoted=True))
+    return exp.select(*shown).from_(exp.table_(SOURCE, quoted=True))
+
+
+def pushed_sql(source_sql: str, query: exp.Select, dialect: Dialect, bookmark: Bookmark | None, column: Column | None) -> str:
+    """The whole of a pushed relation: the user's query, untouched, under our projection and resume filter."""
+    rendered = dialect.render(query, {}, {})
+    source = dialect.quote(SOURCE)
+    if bookmark is None or column is None:
+        return f"WITH {source} AS (\n{source_sql}\n) {rendered}"
+    return f"WITH {source} AS (\n{source_sql}\n) SELECT * FROM ({rendered}) AS _typed WHERE {resume_sql(column, bookmark, dialect)}"
+
+
+def resume_sql(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: bool = True) -> str:
+    """The condition that keeps rows at or after the bookmark; NULL stays, to be refused by name instead of lost."""
+    value: exp.Expression = exp.column(column.name, quoted=True)
+    if not typed:
+        value = dialect.cast(value, column.type)
+    reached = dialect.cast(exp.Literal.string(bookmark.value), column.type)
+    return dialect.render(exp.or_(exp.GTE(this=value, expression=reached), value.copy().is_(exp.null())), {}, {})
+
+
+def _value(column: Column, source_name: str) -> exp.Expression:
+    name = exp.column(source_name, quoted=True)
+    if not column.normalizers:
+        return name
+    text = compose_chain(column.normalizers, name.sql("postgres"))
+    return parse_one(text, read="postgres")
+
+
+def _matching_names(pipeline: Pipeline, columns: Sequence[Column], available: Sequence[str]) -> Mapping[str, str]:
+    """Each wanted column with the name the source gives it: exactly, or differing in case alone."""
+    folded: dict[str, list[str]] = {}
+    for name in available:
+        folded.setdefault(name.casefold(), []).append(name)
+    wanted = [column.name for column in columns]
+    if pipeline.event_timestamp_column is not None and pipeline.event_timestamp_column not in wanted:
+        wanted.append(pipeline.event_timestamp_column)
+    names = {}
+    for name in wanted:
+        found = [name] if name in available else folded.get(name.casefold(), [])
+        if not found:
+            raise UnknownNameError(
+                "column", name, known=available, where=f"the source of pipeline {pipeline.name!r}",
+                declared_at=pipeline.declared_at,
+            )  # fmt: skip
+        if len(found) > 1:
+            raise SpecError(
+                f"the source of pipeline {pipeline.name!r} has several columns for {name!r}: {', '.join(found)}",
+                declared_at=pipeline.declared_at,
+            )
+        names[name] = found[0]
+    return names

@@ -1,0 +1,181 @@
+"""`Project`: settings, registry, session and backends put together; the one composition root the doors may ask."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .backends.base import Backend, Workshop
+from .config import Found, Settings, all_connections, find_connection
+from .engine.explain import PreviewResult, explain
+from .engine.plan import Plan, build_plan
+from .engine.result import RunResult
+from .engine.run import Systems, run_plan
+from .engine.source import call_function
+from .errors import ConfigError, FlowError, UserCodeError
+from .events import Bus
+from .secrets import expand
+from .spec import registry as registries
+from .spec.pipeline import Pipeline
+from .spec.registry import Registry
+from .spec.run import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Project", "current_project"]
+
+
+class Project:
+    """Everything one project declares, and the systems it has opened."""
+
+    def __init__(self, settings: Settings, registry: Registry | None = None) -> None:
+        self.settings = settings
+        self.registry = registry or registries.active()
+        self.bus = Bus()
+        self.workshop = Workshop(self._start_spark, settings.staging_dir)
+        self._backends: dict[str, Backend] = {}
+
+    @classmethod
+    def load(cls, modules: Sequence[str] = (), *, cwd: Path | None = None, **flags: object) -> Project:
+        """The project of a directory: its settings, and its modules imported into a fresh registry."""
+        settings = Settings.load(cwd, modules=tuple(modules) or None, **flags)
+        if not settings.modules:
+            raise ConfigError(
+                "no module to load pipelines from",
+                hint='pass --module NAME, or write [project] modules = ["pipelines"] into .ematix-flow.toml',
+            )
+        project = cls(settings, Registry())
+        with project.active():
+            for module in settings.modules:
+                _import(module, settings.project_dir)
+        return project
+
+    @contextmanager
+    def active(self) -> Iterator[Project]:
+        """Declarations made inside the block land in this project."""
+        with registries.scope(self.registry):
+            yield self
+
+    def pipelines(self) -> list[Pipeline]:
+        """Every pipeline, by name."""
+        return [self.registry.pipelines[name] for name in sorted(self.registry.pipelines)]
+
+    def pipeline(self, name: str) -> Pipeline:
+        """The pipeline of that name."""
+        return self.registry.get("pipeline", name)
+
+    def connections(self) -> list[Found]:
+        """Every connection that can be found, with its origin."""
+        return all_connections(registry=self.registry, cwd=self.settings.project_dir)
+
+    def backend(self, name: str) -> Backend:
+        """The system behind a connection; opened lazily, kept until the project closes."""
+        if name not in self._backends:
+            found = find_connection(name, registry=self.registry, cwd=self.settings.project_dir)
+            resolved = found.connection.resolve(expand)
+            self._backends[name] = resolved.open(self.workshop)
+        return self._backends[name]
+
+    def plan(self, pipeline: Pipeline, *, live: bool = True) -> Plan:
+        """The steps of one run; calls the pipeline's function to learn its source."""
+        source, target = self._systems(pipeline)
+        return build_plan(pipeline, source, target, call_function(pipeline, source, target, live=live))
+
+    def run(
+        self, pipeline: Pipeline, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
+    ) -> RunResult:
+        """Run a pipeline once."""
+        source, target = self._systems(pipeline)
+        systems = Systems(source, target, self.workshop, self.bus)
+        return run_plan(self.plan(pipeline), systems, now=now, token=token, dry_run=dry_run)
+
+    def preview(self, pipeline: Pipeline) -> PreviewResult:
+        """The plan as data, without opening any connection."""
+        return explain(self.plan(pipeline, live=False), *self._systems(pipeline))
+
+    def dry_run(self, pipeline: Pipeline, *, now: datetime | None = None) -> PreviewResult:
+        """The plan with the exact counts of a run that leaves nothing; a failure is part of the answer."""
+        plan = self.plan(pipeline)
+        source, target = self._systems(pipeline)
+        try:
+            result = self.run(pipeline, now=now, dry_run=True)
+            counts = {name: count for name, count in result.items() if name.startswith(("rows_", "closed_"))}
+        except FlowError as error:
+            counts = {"error": f"{type(error).__name__}: {error}"}
+        return explain(plan, source, target, dry_run=counts)
+
+    def runs(self, *, pipeline: str | None = None, limit: int = 50) -> list[Run]:
+        """Recorded runs of this project's pipelines, newest first, from every system they load into."""
+        wanted = [self.pipeline(pipeline)] if pipeline else self.pipelines()
+        names = {each.name for each in wanted}
+        records: dict[str, Run] = {}
+        for target in sorted({each.target_connection for each in wanted}):
+            for run in self.backend(target).ledger.runs(pipeline=pipeline, limit=limit):
+                if run.pipeline in names:
+                    records[run.run_id] = run
+        return sorted(records.values(), key=lambda run: run.started_at, reverse=True)[:limit]
+
+    def close(self) -> None:
+        """Let go of every system, and of the Spark session if this project started it."""
+        for backend in self._backends.values():
+            backend.close()
+        self._backends.clear()
+        from .engine import session  # Spark's machinery loads only where a session may have been started
+
+        session.close_session()
+
+    def _systems(self, pipeline: Pipeline) -> tuple[Backend, Backend]:
+        target = self.backend(pipeline.target_connection)
+        source = self.backend(pipeline.source_connection) if pipeline.source_connection else target
+        return source, target
+
+    def _start_spark(self) -> SparkSession:
+        from .engine.session import SessionOptions, open_session
+
+        settings = self.settings
+        return open_session(
+            SessionOptions(
+                master=settings.spark_master,
+                memory=settings.spark_memory,
+                conf=settings.spark_conf,
+                cache_dir=settings.cache_dir,
+                verbose=settings.verbose,
+            )
+        )
+
+
+_current: dict[Registry, Project] = {}
+
+
+def current_project() -> Project:
+    """The project that owns the active registry; the process has one until another is made active."""
+    registry = registries.active()
+    if registry not in _current:
+        _current[registry] = Project(Settings.load(), registry)
+    return _current[registry]
+
+
+def _import(module: str, directory: Path) -> None:
+    """Import a user's module anew, with the project's directory on the path."""
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+    sys.modules.pop(module, None)
+    importlib.invalidate_caches()
+    try:
+        importlib.import_module(module)
+    except FlowError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0] and error.name != module:
+            raise UserCodeError(f"module {module!r} could not be imported: {error}") from error
+        raise ConfigError(
+            f"there is no module {module!r} in {directory}", hint="check --module or [project] modules"
+        ) from error
+    except Exception as error:  # noqa: BLE001 - user code is a boundary: its failure is named, its cause kept
+        raise UserCodeError(f"module {module!r} failed while it was imported: {type(error).__name__}: {error}") from error

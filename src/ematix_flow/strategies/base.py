@@ -1,0 +1,241 @@
+"""What a strategy is given (`Intent`) and what it answers (`Change`, `Guard`, `Counts`); `strategy_for` finds one.
+
+Queries are sqlglot expressions over the bare names `incoming` and `target`. Values of the run are the placeholders
+`:now`, `:run_id` and `:expired_before`; a backend binds names and values and renders its own dialect.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from ..errors import SpecError, UnknownNameError, UnsupportedError, nearest
+from ..types import UUID, ColumnType, TimestampTZ
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = [
+    "CHANGE_LABEL",
+    "EVENT_TIME",
+    "INCOMING",
+    "META_COLUMNS",
+    "TARGET",
+    "Added",
+    "Append",
+    "Change",
+    "Counts",
+    "Guard",
+    "Intent",
+    "Replace",
+    "Strategy",
+    "Upsert",
+    "strategy_for",
+]
+
+INCOMING, TARGET, CHANGE_LABEL = "incoming", "target", "_change"
+
+EVENT_TIME = "_event_time"
+"""The column of `incoming` that carries the event time, as an instant, where the intent asks for event time."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """A column that the framework adds to a declared table and fills itself."""
+
+    name: str
+    type: ColumnType
+    nullable: bool = False
+    primary_key: bool = False
+
+
+META_COLUMNS = (Added("_loaded_at", TimestampTZ()), Added("_batch_id", UUID()))
+"""When a row was last written, and by which run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intent:
+    """What one load asks for, every default already resolved."""
+
+    columns: tuple[str, ...]
+    """The declared columns, in order."""
+    types: Mapping[str, ColumnType]
+    """The type of every column, added ones included."""
+    keys: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+    """merge: the columns that are compared and set."""
+    compare: tuple[str, ...] = ()
+    """scd2: the columns whose change makes a new version."""
+    deletes: Literal["hard", "soft"] | None = None
+    event_time: bool = False
+    late: Literal["error", "ignore", "insert"] = "error"
+    ttl: timedelta | None = None
+    allow_empty_source: bool = False
+    primary_key: tuple[str, ...] = ()
+    """append and truncate: what may not occur twice where `check_keys` is set."""
+    check_keys: bool = True
+    """False where the target itself refuses duplicate keys."""
+
+
+@dataclass(frozen=True)
+class Append:
+    """Rows to add: all target columns, in order."""
+
+    rows: exp.Query
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Rows that take the place of everything the target holds: all target columns, in order."""
+
+    rows: exp.Query
+
+
+@dataclass(frozen=True)
+class Upsert:
+    """Complete after-images, each with a label in `_change`; the label `remove` asks for a physical delete."""
+
+    rows: exp.Query
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    removes: bool = False
+
+
+Change = Append | Replace | Upsert
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Guard:
+    """An offence that the load refuses: the query yields up to six offending rows, as text; no row means fine."""
+
+    code: str
+    query: exp.Query
+    text: str
+    hint: str
+    names_rows: bool = True
+    """Whether the offending rows say more than that there are some."""
+
+    def message(self, offences: Sequence[Sequence[object]], columns: Sequence[str] | None = None) -> str:
+        """What is wrong, with the offending rows; ``columns`` names their values (by default as the query does)."""
+        if not self.names_rows:
+            return self.text
+        names = tuple(columns) if columns is not None else tuple(self.query.named_selects)
+        shown = [_described(names, offence) for offence in offences[:_SHOWN]]
+        return f"{self.text}: {'; '.join(shown)}{'; …' if len(offences) > _SHOWN else ''}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What a load did, in rows."""
+
+    read: int = 0
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    closed_changed: int = 0
+    closed_missing: int = 0
+    closed_ttl: int = 0
+    corrected: int = 0
+    late: int = 0
+
+    @property
+    def closed(self) -> int:
+        """Versions that were current before the load and are not afterwards."""
+        return self.closed_changed + self.closed_missing + self.closed_ttl
+
+
+class Strategy(ABC):
+    """One way to bring incoming rows into a table; pure: it only writes queries."""
+
+    name: ClassVar[str]
+    adds: ClassVar[tuple[Added, ...]] = META_COLUMNS
+    needs_keys: ClassVar[bool] = False
+    deletes: ClassVar[str | None] = None
+    """The one word that `deletes` may be, beside None."""
+    keeps_history: ClassVar[bool] = False
+    """Understands event time and expiry."""
+
+    def check(self, intent: Intent) -> None:
+        """Refuse an intent that this strategy cannot mean."""
+        self._check_options(intent)
+        if self.needs_keys and not intent.keys:
+            raise SpecError(f"mode {self.name!r} needs keys", hint="give keys=[…] or mark the primary key with pk()")
+        for word, names in (("key", intent.keys), ("update column", intent.update), ("compare column", intent.compare)):
+            _check_names(word, names, intent.columns)
+            if word != "key" and (shared := sorted(set(names) & set(intent.keys))):
+                raise SpecError(f"{shared[0]!r} is a key and a {word}", hint="a key identifies a row and never changes")
+
+    @abstractmethod
+    def guards(self, intent: Intent) -> tuple[Guard, ...]:
+        """The offences to look for before the change, in this order."""
+
+    @abstractmethod
+    def change(self, intent: Intent) -> Change:
+        """What the target is asked to take."""
+
+    def late(self, intent: Intent) -> exp.Query | None:
+        """A query that counts the late rows which the load drops; None where it drops none."""
+        return None
+
+    def counts(self, labels: Mapping[str, int], *, read: int, late: int = 0) -> Counts:
+        """What the labels of the change rows add up to."""
+        return Counts(read=read, inserted=labels.get("insert", read))
+
+    def columns(self, intent: Intent) -> tuple[str, ...]:
+        """All columns of the target: the declared ones, then the added ones that were not declared."""
+        return (*intent.columns, *(added.name for added in self.adds if added.name not in intent.columns))
+
+    def user_columns(self, intent: Intent) -> tuple[str, ...]:
+        """The columns whose values come from the source; a declared column of an added name is filled by the load."""
+        ours = {added.name for added in self.adds}
+        return tuple(name for name in intent.columns if name not in ours)
+
+    def _check_options(self, intent: Intent) -> None:
+        if intent.deletes is not None and intent.deletes != self.deletes:
+            allowed = f"deletes={self.deletes!r} is the form it has" if self.deletes else "use merge or scd2"
+            raise UnsupportedError(f"mode {self.name!r} cannot do deletes={intent.deletes!r}", hint=allowed)
+        if not self.keeps_history:
+            asked = {"event time": intent.event_time, "ttl": intent.ttl is not None}
+            for word in (word for word, wanted in asked.items() if wanted):
+                raise UnsupportedError(
+                    f"mode {self.name!r} keeps no history, so {word} has no meaning", hint="use scd2"
+                )
+        if intent.late != "error" and not intent.event_time:
+            raise SpecError(f"late={intent.late!r} needs event time", hint="name the event_timestamp_column")
+        if intent.ttl is not None and intent.ttl <= timedelta(0):
+            raise SpecError(f"ttl must be above zero, not {intent.ttl}")
+
+
+def strategy_for(mode: str) -> Strategy:
+    """The strategy that a mode names."""
+    from .append import AppendRows
+    from .merge import Merge
+    from .scd2 import Scd2
+    from .truncate import Truncate
+
+    modes: dict[str, type[Strategy]] = {
+        "append": AppendRows, "truncate": Truncate, "merge": Merge, "scd1": Merge, "scd2": Scd2,
+    }  # fmt: skip
+    if mode not in modes:
+        raise UnsupportedError(f"unknown mode {mode!r}", hint=nearest("mode", mode, modes))
+    return modes[mode]()
+
+
+def _check_names(word: str, names: Iterable[str], known: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(word, name, known=known, where="the table")
+        if name in seen:
+            raise SpecError(f"the {word} {name!r} is named twice")
+        seen.add(name)
+
+
+def _described(names: Sequence[str], offence: Sequence[object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in zip(names, offence, strict=False))

@@ -1,0 +1,92 @@
+"""Late rows of scd2: which incoming rows are older than their key's newest version and say something new.
+
+A late row is harmless when it equals the version in force at its instant or, where none is in force, the first version
+after it. So a load that is repeated, or a source that shows its past again, is no offence.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from .base import EVENT_TIME, INCOMING, TARGET, Guard, Intent
+from .query import all_of, as_text, case, cell, cells, differs, incoming_at, join, matches, named, select, source
+
+__all__ = ["count_late", "late_event"]
+
+
+def late_event(intent: Intent) -> Guard:
+    """Refuses late rows that say something new."""
+    at = incoming_at("i", event_time=intent.event_time)
+    keys = [named(as_text(cell(name, "i")), name) for name in intent.keys]
+    return Guard(
+        "late-event",
+        _late_rows(intent, [*keys, named(as_text(at), "event_ts")]).limit(6, copy=False),
+        "incoming rows are older than the newest version of their key (event_ts before its valid_from)",
+        'use late="ignore" to drop such rows or late="insert" to repair the history',
+    )
+
+
+def count_late(intent: Intent) -> exp.Query:
+    """How many late rows say something new."""
+    return _late_rows(intent, [named(exp.Count(this=exp.Star()), "_late")])
+
+
+def _late_rows(intent: Intent, shown: list[exp.Expr]) -> exp.Select:
+    """The late rows `i` beside the version in force `f`, the first version after `a` and its correction `c`."""
+    at = _later("_at")
+    query = select(*shown, from_=source("_later", "l"))
+    query = join(query, source(INCOMING, "i"), all_of(matches(intent.keys, "i", "l"), *_same_instant(intent)))
+    after = exp.EQ(this=cell("valid_from", "a"), expression=_later("_next"))
+    query = join(query, source(TARGET, "a"), all_of(matches(intent.keys, "a", "l"), after))
+    began = exp.LTE(this=cell("valid_from", "f"), expression=at)
+    open_then = exp.GT(this=cell("valid_to", "f"), expression=_later("_at"))
+    began_then = exp.EQ(this=cell("valid_from", "f"), expression=_later("_at"))
+    in_force = exp.Paren(this=exp.Or(this=open_then, expression=began_then))
+    query = join(query, source(TARGET, "f"), all_of(matches(intent.keys, "f", "l"), began, in_force), outer=True)
+    if intent.event_time:
+        query = _with_correction(query, intent)
+    return query.where(_says_something_new(intent), copy=False).with_("_later", as_=_later_versions(intent), copy=False)
+
+
+def _later_versions(intent: Intent) -> exp.Select:
+    """Each incoming row that has versions after it, with the first and the last of them."""
+    at = incoming_at("i", event_time=intent.event_time)
+    first = named(exp.Min(this=cell("valid_from", "t")), "_next")
+    last = named(exp.Max(this=cell("valid_from", "t")), "_newest")
+    later = exp.GT(this=cell("valid_from", "t"), expression=incoming_at("i", event_time=intent.event_time))
+    query = select(*cells(intent.keys, "i"), named(at, "_at"), first, last, from_=source(INCOMING, "i"))
+    query = join(query, source(TARGET, "t"), all_of(matches(intent.keys, "t", "i"), later))
+    groups = [*cells(intent.keys, "i"), *([cell(EVENT_TIME, "i")] if intent.event_time else [])]
+    return query.group_by(*groups, copy=False)
+
+
+def _with_correction(query: exp.Select, intent: Intent) -> exp.Select:
+    """An incoming row at the newest version's instant replaces it in this very load, so it is what counts."""
+    at_next = exp.EQ(this=cell(EVENT_TIME, "c"), expression=_later("_next"))
+    newest = exp.EQ(this=_later("_next"), expression=_later("_newest"))
+    return join(query, source(INCOMING, "c"), all_of(matches(intent.keys, "c", "l"), at_next, newest), outer=True)
+
+
+def _says_something_new(intent: Intent) -> exp.Expr:
+    key = intent.keys[0]
+    # A version that ended when it began was never in force; a row at its instant takes its place.
+    never = exp.EQ(this=cell("valid_to", "f"), expression=cell("valid_from", "f"))
+    branches: list[tuple[exp.Expr, exp.Expr]] = [
+        (never, exp.true()),
+        (_found(key, "f"), differs(intent.compare, "i", "f")),
+    ]
+    if intent.event_time:
+        branches.append((_found(key, "c"), differs(intent.compare, "i", "c")))
+    return case(*branches, default=differs(intent.compare, "i", "a"))
+
+
+def _found(key: str, table: str) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=cell(key, table), expression=exp.null()))
+
+
+def _same_instant(intent: Intent) -> list[exp.Expr]:
+    return [exp.EQ(this=cell(EVENT_TIME, "i"), expression=_later("_at"))] if intent.event_time else []
+
+
+def _later(name: str) -> exp.Column:
+    return cell(name, "l")

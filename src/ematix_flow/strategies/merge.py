@@ -1,0 +1,96 @@
+"""merge (= scd1): new keys are inserted, changed rows are updated in place, the rest is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from .base import CHANGE_LABEL, INCOMING, TARGET, Counts, Guard, Intent, Strategy, Upsert
+from .guard import duplicate_key, empty_source, null_key
+from .query import (
+    absent,
+    any_of,
+    case,
+    cell,
+    cells,
+    differs,
+    join,
+    label,
+    matches,
+    named,
+    nulls,
+    select,
+    source,
+    union,
+    value,
+)
+
+__all__ = ["Merge"]
+
+
+class Merge(Strategy):
+    """Keep one row per key: its newest values."""
+
+    name = "merge"
+    needs_keys = True
+    deletes = "hard"
+
+    def guards(self, intent: Intent) -> tuple[Guard, ...]:
+        """Keys are present and unique among the incoming rows; deletes need rows."""
+        guards = (null_key(intent), duplicate_key(intent.keys))
+        return (*guards, empty_source()) if intent.deletes and not intent.allow_empty_source else guards
+
+    def change(self, intent: Intent) -> Upsert:
+        """New and changed rows, and with hard deletes the rows whose key has vanished."""
+        columns = self.columns(intent)
+        rows: exp.Query = self._changed(intent, columns)
+        if intent.deletes == "hard":
+            rows = union(rows, _vanished(intent, columns))
+        return Upsert(rows, intent.keys, columns, removes=intent.deletes == "hard")
+
+    def counts(self, labels: Mapping[str, int], *, read: int, late: int = 0) -> Counts:
+        """A row that is neither new nor changed is unchanged."""
+        inserted, updated = labels.get("insert", 0), labels.get("update", 0)
+        return Counts(
+            read=read,
+            inserted=inserted,
+            updated=updated,
+            unchanged=read - inserted - updated,
+            deleted=labels.get("remove", 0),
+        )
+
+    def _changed(self, intent: Intent, columns: tuple[str, ...]) -> exp.Select:
+        """The whole row as it must stand afterwards, so that whoever applies it need not know what was compared."""
+        shown = [_after(name, intent) for name in columns]
+        word = case((_is_new(intent), label("insert")), default=label("update"))
+        query = select(*shown, named(word, CHANGE_LABEL), from_=source(INCOMING, "i"))
+        query = join(query, source(TARGET, "t"), matches(intent.keys, "t", "i"), outer=True)
+        return query.where(any_of(_is_new(intent), *_changes(intent)), copy=False)
+
+
+def _changes(intent: Intent) -> list[exp.Expr]:
+    return [differs(intent.update, "i", "t")] if intent.update else []
+
+
+def _is_new(intent: Intent) -> exp.Expr:
+    return nulls(intent.keys[:1], "t")
+
+
+def _after(name: str, intent: Intent) -> exp.Expr:
+    match name:
+        case "_loaded_at":
+            return named(value("now"), name)
+        case "_batch_id":
+            return named(value("run_id"), name)
+        case _ if name in intent.keys or name in intent.update:
+            return cell(name, "i")
+        case _:
+            return named(case((_is_new(intent), cell(name, "i")), default=cell(name, "t")), name)
+
+
+def _vanished(intent: Intent, columns: tuple[str, ...]) -> exp.Select:
+    shown = cells(columns, "t")
+    return select(
+        *shown, named(label("remove"), CHANGE_LABEL), from_=source(TARGET, "t"), where=absent(intent.keys, "t")
+    )

@@ -1,0 +1,23 @@
+"""truncate: the incoming rows take the place of everything the target holds."""
+
+from __future__ import annotations
+
+from .append import stamped
+from .base import Guard, Intent, Replace, Strategy
+from .guard import duplicate_key
+
+__all__ = ["Truncate"]
+
+
+class Truncate(Strategy):
+    """Replace all rows; an empty source gives an empty table."""
+
+    name = "truncate"
+
+    def guards(self, intent: Intent) -> tuple[Guard, ...]:
+        """A primary key may occur once in the incoming rows."""
+        return (duplicate_key(intent.primary_key),) if intent.check_keys and intent.primary_key else ()
+
+    def change(self, intent: Intent) -> Replace:
+        """All incoming rows."""
+        return Replace(stamped(self.columns(intent)))
