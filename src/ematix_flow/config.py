@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from .errors import ConfigError, ConnectionLookupError, nearest
+from .errors import ConfigError, ConnectionLookupError, SecretError, nearest
 from .spec.connection import Connection, connection_from_mapping, connection_from_url
 from .spec.origin import Origin
 from .spec.redaction import redact, redact_url
@@ -32,6 +32,7 @@ __all__ = [
     "find_connection",
     "list_connections",
     "resolve_dsn",
+    "set_environment",
     "user_file",
 ]
 
@@ -54,6 +55,11 @@ def environment_flag(name: str) -> bool:
 def environment_copy() -> dict[str, str]:
     """All environment variables, for a process to be started."""
     return dict(os.environ)
+
+
+def set_environment(name: str, value: str) -> None:
+    """Set an environment variable of this process, for libraries that read nothing else."""
+    os.environ[name] = value
 
 
 def user_file() -> Path:
@@ -196,7 +202,12 @@ class Found:
 
     def _from_reference(self, reference: str) -> Connection:
         """The connection of a URL that is itself a reference: its kind is only known when it is filled."""
-        built = connection_from_url(self.name, _expand(reference), declared_at=self.declared_at)
+        try:
+            url = _expand(reference)
+        except SecretError as error:
+            message = f"connection {self.name!r}: {error.message}"
+            raise SecretError(message, hint=error.hint, declared_at=self.declared_at) from None
+        built = connection_from_url(self.name, url, declared_at=self.declared_at)
         return replace(built, final=True, shown={"url": redact_url(reference)})
 
 
@@ -350,8 +361,3 @@ def _place(origin: Origin) -> str:
 
 def _one_line(values: Mapping[str, object]) -> str:
     return " ".join(f"{key}={value}" for key, value in values.items() if key != "name")
-
-
-def set_environment(name: str, value: str) -> None:
-    """Set an environment variable of this process, for libraries that read nothing else."""
-    os.environ[name] = value

@@ -177,5 +177,7 @@ def _import(module: str, directory: Path) -> None:
         raise ConfigError(
             f"there is no module {module!r} in {directory}", hint="check --module or [project] modules"
         ) from error
-    except Exception as error:  # noqa: BLE001 - user code is a boundary: its failure is named, its cause kept
-        raise UserCodeError(f"module {module!r} failed while it was imported: {type(error).__name__}: {error}") from error
+    except Exception as error:
+        raise UserCodeError(
+            f"module {module!r} failed while it was imported: {type(error).__name__}: {error}"
+        ) from error

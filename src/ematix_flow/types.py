@@ -246,6 +246,11 @@ class Column:
         set_field(self, "name", name)
         set_field(self, "normalizers", tuple(normalizers))
 
+    @property
+    def is_derived(self) -> bool:
+        """Whether its value comes from an expression over other columns, so that the source need not have it."""
+        return bool(self.normalizers) and bool(getattr(self.normalizers[0], "derives", False))
+
     def to_spec(self) -> dict[str, object]:
         """The column as plain data; normalizers are not part of the stored table."""
         return {

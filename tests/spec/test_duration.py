@@ -32,7 +32,8 @@ def test_a_duration_is_read_as_people_write_it(written, meant):
 
 
 @pytest.mark.parametrize(
-    "written", ["", "  ", "5", "-5m", "5x", "m", "5m later", -1, timedelta(seconds=-1), float("nan"), "9" * 30 + "d", 1e300]
+    "written",
+    ["", "  ", "5", "-5m", "5x", "m", "5m later", -1, timedelta(seconds=-1), float("nan"), "9" * 30 + "d", 1e300],
 )
 def test_text_that_says_no_length_of_time_is_a_value_error(written):
     with pytest.raises(ValueError, match=r"Hint: write a number and a unit"):

@@ -196,15 +196,12 @@ def test_types_named_around_a_nested_class_are_found():
     Money = Numeric[12, 2]  # noqa: N806 - a type
 
     class Tables:
-        Code = String[8]
-
         @declare()
         class Orders:
             id: Annotated[BigInt, pk()]
             total: Money
-            code: Code
 
-    assert [column.type for column in Tables.Orders._columns()] == [BigInt(), Numeric[12, 2], String[8]]
+    assert Tables.Orders._table().column("total").type == Numeric[12, 2]
 
 
 def test_a_class_with_a_metaclass_of_its_own_knows_its_place():
@@ -251,6 +248,17 @@ def test_a_managed_table_takes_column_values():
     assert Orders._table().column_names == ("id", "code", "from")
     assert Orders.__columns__ == tuple((column.name, column) for column in Orders._columns())
     assert Orders.id == ID
+
+
+def test_a_managed_table_knows_the_line_of_its_class():
+    line = inspect.currentframe().f_lineno + 2
+
+    class Orders(ManagedTable):
+        __schema__ = "dw"
+        __tablename__ = "orders"
+        id: Annotated[BigInt, pk()]
+
+    assert str(Orders._table().declared_at) == f"test_table.py:{line}"
 
 
 def test_an_abstract_class_is_no_table_and_gives_its_columns():

@@ -6,7 +6,7 @@ import pytest
 from ematix_flow import types
 from ematix_flow.errors import SpecError, SpecTypeError
 from ematix_flow.markers import natural_key, nullable, pk
-from ematix_flow.normalize import trim
+from ematix_flow.normalize import derive, trim
 from ematix_flow.spec.annotation import read_annotation
 from ematix_flow.types import BigInt, Column, NullableType, Numeric, String, Text, resolve_type, type_from_spec
 
@@ -206,3 +206,9 @@ def test_normalizers_of_a_column_are_a_tuple():
     assert Column(Text, normalizers=[trim()]).normalizers == (trim(),)
     with pytest.raises(SpecTypeError, match="tuple of markers"):
         Column(Text, normalizers=trim())
+
+
+def test_a_derived_column_needs_no_source_column():
+    assert Column(Text, normalizers=[derive("a || b"), trim()]).is_derived
+    assert not Column(Text, normalizers=[trim()]).is_derived
+    assert not Column(Text).is_derived

@@ -255,7 +255,9 @@ class Backend(ABC):
 
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give; only systems that can be pushed to answer."""
-        raise UnsupportedError(f"connection {self.connection.name!r} ({self.connection.kind}) runs no queries of its own")
+        raise UnsupportedError(
+            f"connection {self.connection.name!r} ({self.connection.kind}) runs no queries of its own"
+        )
 
     def user_sql(self, sql: str) -> str:
         """A user's query as this system must be given it."""

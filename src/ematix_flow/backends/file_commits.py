@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,17 @@ from ..errors import BackendError, ConflictError
 from ..spec.run import Bookmark, Run
 from .owner import is_alive
 
-__all__ = ["FOLDER", "CommitLog", "DataFile", "Entry", "LogState", "Staging", "run_from_json", "run_to_json", "write_atomically"]
+__all__ = [
+    "FOLDER",
+    "CommitLog",
+    "DataFile",
+    "Entry",
+    "LogState",
+    "Staging",
+    "run_from_json",
+    "run_to_json",
+    "write_atomically",
+]
 
 FOLDER = "_ematix"
 """The folder below a table's (and a connection's) own that holds what is remembered."""
@@ -268,7 +278,8 @@ def write_atomically(path: Path, text: str) -> None:
 
 def run_to_json(run: Run) -> dict[str, object]:
     """A run's record as plain data."""
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(run).items()}
+    values = {each.name: getattr(run, each.name) for each in fields(run)} | {"rows": dict(run.rows)}
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 def run_from_json(data: Mapping[str, Any]) -> Run:

@@ -1,4 +1,4 @@
-"""The file formats and their options: what users may write, what Spark is told, and how text formats keep their values."""
+"""The file formats and their options: what users may write, and what Spark is told so that values keep their form."""
 
 from __future__ import annotations
 
@@ -93,9 +93,16 @@ def _character(value: object) -> str | None:
     return value if isinstance(value, str) and len(value) == 1 and value not in "\r\n" else None
 
 
+# Spark refuses every other character set.
+_ENCODINGS = {
+    codecs.lookup(name).name: name
+    for name in ("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
+}
+
+
 def _encoding(value: object) -> str | None:
     try:
-        return codecs.lookup(value).name if isinstance(value, str) else None
+        return _ENCODINGS.get(codecs.lookup(value).name) if isinstance(value, str) else None
     except LookupError:
         return None
 
@@ -115,7 +122,7 @@ _CSV = {
     "quote": Option("quote", "one character", _character),
     "escape": Option("escape", "one character", _character),
     "null_value": Option("nullValue", "the text that stands for NULL", _text),
-    "encoding": Option("encoding", "the name of an encoding, for example 'utf-8'", _encoding),
+    "encoding": Option("encoding", f"one of {', '.join(_ENCODINGS.values())}", _encoding),
     "multiline": Option("multiLine", f"{_FLAG}: whether quoted values may hold line breaks", _flag),
     "compression": _TEXT_CODECS,
 }
@@ -145,12 +152,10 @@ FORMATS: Mapping[str, FileFormat] = {
         "json_lines",
         "json",
         {"encoding": _CSV["encoding"], "compression": _TEXT_CODECS},
-        reading={**_TEXT_TIMES, **_STRICT, "prefersDecimal": "true"},
+        reading={**_TEXT_TIMES, **_STRICT, "prefersDecimal": "true", "lineSep": "\n"},
         writing={**_TEXT_TIMES, "ignoreNullFields": "false", "lineSep": "\n"},
     ),
-    "orc": FileFormat("orc", "orc", {"compression": _compression("none", "snappy", "zlib", "lzo", "zstd", "lz4")}),
-    "parquet": FileFormat(
-        "parquet", "parquet", {"compression": _compression("none", "snappy", "gzip", "lz4", "brotli", "zstd")}
-    ),
+    "orc": FileFormat("orc", "orc", {"compression": _compression("none", "snappy", "zlib", "zstd", "lz4")}),
+    "parquet": FileFormat("parquet", "parquet", {"compression": _compression("none", "snappy", "gzip", "lz4", "zstd")}),
 }
 """The formats by the names that connections give them."""

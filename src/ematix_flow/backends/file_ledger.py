@@ -37,8 +37,8 @@ class FileLedger(Ledger):
         self.note_table(run)
         _write(self._running, run)
 
-    def fail(self, run: Run) -> None:
-        """Record that `run` failed."""
+    def end(self, run: Run) -> None:
+        """Record how a run ended that committed nothing."""
         self.record(run)
 
     def record(self, run: Run) -> None:
@@ -48,10 +48,10 @@ class FileLedger(Ledger):
 
     def note_table(self, run: Run) -> None:
         """Remember that the pipeline loads this table, so that its bookmark can be found in the table's commits."""
-        names = [str(table) for table in self._tables_of(run.pipeline)]
-        if run.table and f"{run.schema}.{run.table}" not in names:
-            names.append(f"{run.schema}.{run.table}")
-            write_atomically(self._index(run.pipeline), json.dumps({"pipeline": run.pipeline, "tables": names}))
+        tables = [[table.schema, table.name] for table in self._tables_of(run.pipeline)]
+        if run.table and [run.schema, run.table] not in tables:
+            tables.append([run.schema, run.table])
+            write_atomically(self._index(run.pipeline), json.dumps({"pipeline": run.pipeline, "tables": tables}))
 
     def bookmark(self, pipeline: str) -> Bookmark | None:
         """Where the newest committed load of `pipeline` got to, in any of its tables."""
@@ -99,7 +99,7 @@ class FileLedger(Ledger):
             data = json.loads(self._index(pipeline).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return []
-        return [TableRef(*name.split(".", 1)) for name in data["tables"]]
+        return [TableRef(schema, name) for schema, name in data["tables"]]
 
     def _index(self, pipeline: str) -> Path:
         return self._home / "pipelines" / _document(pipeline)

@@ -6,7 +6,7 @@ A database adds facts (its dialect, its reflection, how rows travel between it a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -17,8 +17,9 @@ from ..errors import BackendError, CheckError, FlowError
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
-from ..strategies.base import CHANGE_LABEL, INCOMING, TARGET, Append, Change, Replace, Upsert
+from ..strategies.base import CHANGE_LABEL, INCOMING, TARGET, Change, Upsert
 from .base import Actual, Applied, Backend, Frame, Load, Pushed, Relation, SchemaChange
+from .sql_change import CHANGED, STAGED, Statement, bind, change_statements
 from .sql_ddl import create_sql, index_sql
 from .sql_ledger import SqlLedger, TokenRow
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["SqlBackend", "SqlConnection", "SqlCursor"]
-
-STAGED = "_ematix_incoming"
-CHANGED = "_ematix_change"
 
 
 class SqlCursor(Protocol):
@@ -157,6 +155,22 @@ class SqlBackend(Backend):
         """The table as this database names it, in text."""
         return self.table_name(table).sql(self.dialect.name)
 
+    def bound(self, query: exp.Query, target: TableRef) -> exp.Query:
+        """The query over this database's own tables instead of the logical names."""
+        return bind(query, {INCOMING: exp.table_(STAGED, quoted=True), TARGET: self.table_name(target)})
+
+    def explain(self, table: Table, change: Change) -> Sequence[str]:
+        """The statements that would make the change; the run's own values stand as `:now` and the like."""
+        target = TableRef(table.schema, table.name)
+        types = {column.name: column.type for column in table.columns}
+        statements = change_statements(
+            change,
+            self.relation_sql(target),
+            self.dialect.quote,
+            lambda query: self.dialect.render(self.bound(query, target), {}, types),
+        )
+        return tuple(statement.sql for statement in statements)
+
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give."""
         with self.session() as connection:
@@ -247,15 +261,14 @@ class SqlLoad(Load):
 
     def apply(self, change: Change) -> Applied:
         """Make the change to the target."""
-        match change:
-            case Append(rows):
-                return self._insert(rows)
-            case Replace(rows):
-                target = self.backend.table_name(self._ref).sql(self.backend.dialect.name)
-                self.connection.execute(f"DELETE FROM {target}")
-                return self._insert(rows)
-            case Upsert():
-                return self._upsert(change)
+        target = self.backend.relation_sql(self._ref)
+        statements = change_statements(change, target, self.backend.dialect.quote, self.render)
+        if isinstance(change, Upsert):
+            return self._upsert(statements, change)
+        for statement in statements:
+            cursor = self.connection.execute(statement.sql)
+        inserted = self.backend.rows_changed(cursor)
+        return Applied(read=inserted, labels={"insert": inserted})
 
     def finish(self, run: Run, bookmark: Bookmark | None) -> None:
         """Keep the final record and bookmark for the commit."""
@@ -271,57 +284,35 @@ class SqlLoad(Load):
         token = TokenRow(self.commit.token, run.pipeline, run.run_id, self._ref, self.commit.now)
         self.backend.ledger.commit(self.connection, token, run, bookmark)
 
-    def render(self, query: exp.Expression) -> str:
+    def render(self, query: exp.Query) -> str:
         """A strategy's query in this database's words, over its own tables."""
-        names = {
-            INCOMING: exp.table_(STAGED, quoted=True),
-            TARGET: self.backend.table_name(self._ref),
-            CHANGED: exp.table_(CHANGED, quoted=True),
+        commit, dialect = self.commit, self.backend.dialect
+        values: dict[str, object] = {
+            "now": commit.now,
+            "run_id": commit.run.run_id,
+            "expired_before": commit.expired_before,
         }
-        values: Mapping[str, object] = {
-            "now": self.commit.now,
-            "run_id": self.commit.run.run_id,
-            "expired_before": self.commit.expired_before,
-            "bookmark": self.commit.bookmark,
-        }
-        return self.backend.dialect.render(bind(query, names), values, self._types)
+        if commit.bookmark is not None:
+            reached = exp.Literal.string(commit.bookmark.value)
+            values["bookmark"] = dialect.cast(reached, self._types[commit.bookmark.column])
+        return dialect.render(self.backend.bound(query, self._ref), values, self._types)
 
-    def _insert(self, rows: exp.Query) -> Applied:
-        statement = f"INSERT INTO {self._target()} ({self._names(rows.named_selects)}) {self.render(rows)}"
-        inserted = self.backend.rows_changed(self.connection.execute(statement))
-        return Applied(read=inserted, labels={"insert": inserted})
-
-    def _upsert(self, change: Upsert) -> Applied:
-        quote = self.backend.dialect.quote
-        self.connection.execute(f"CREATE TEMPORARY TABLE {CHANGED} AS {self.render(change.rows)}")
-        label = quote(CHANGE_LABEL)
+    def _upsert(self, statements: Sequence[Statement], change: Upsert) -> Applied:
+        fill, *rest = statements
+        self.connection.execute(fill.sql)
+        label = self.backend.dialect.quote(CHANGE_LABEL)
         counted = self.connection.execute(f"SELECT {label}, COUNT(*) FROM {CHANGED} GROUP BY {label}").fetchall()
-        labels = {str(name): _whole(count) for name, count in counted}
+        labels = {str(name): int(str(count)) for name, count in counted}
         self._refuse_ambiguous(change)
-        keyed = " AND ".join(f"c.{quote(key)} = {self._target()}.{quote(key)}" for key in change.keys)
-        columns = [name for name in change.columns if name not in change.keys]
-        if labels.get("remove"):
-            self.connection.execute(
-                f"DELETE FROM {self._target()} WHERE EXISTS "
-                f"(SELECT 1 FROM {CHANGED} AS c WHERE {keyed} AND c.{label} = 'remove')"
-            )
-        if set(labels) - {"insert", "remove"} and columns:
-            settings = ", ".join(f"{quote(name)} = c.{quote(name)}" for name in columns)
-            self.connection.execute(
-                f"UPDATE {self._target()} SET {settings} FROM {CHANGED} AS c "
-                f"WHERE {keyed} AND c.{label} NOT IN ('insert', 'remove')"
-            )
-        if labels.get("insert"):
-            names = self._names(change.columns)
-            self.connection.execute(
-                f"INSERT INTO {self._target()} ({names}) SELECT {names} FROM {CHANGED} WHERE {label} = 'insert'"
-            )
+        for statement in rest:
+            if statement.is_needed(labels):
+                self.connection.execute(statement.sql)
         read = self.connection.execute(f"SELECT COUNT(*) FROM {STAGED}").fetchall()[0][0]
-        return Applied(read=_whole(read), labels=labels)
+        return Applied(read=int(str(read)), labels=labels)
 
     def _refuse_ambiguous(self, change: Upsert) -> None:
         """A key that stands several times in the target cannot be told apart."""
-        keys = self._names(change.keys)
+        keys = ", ".join(self.backend.dialect.quote(key) for key in change.keys)
         twice = self.connection.execute(
             f"SELECT {keys} FROM {CHANGED} GROUP BY {keys} HAVING COUNT(*) > 1 LIMIT 5"
         ).fetchall()
@@ -331,24 +322,3 @@ class SqlLoad(Load):
                 f"{self._ref} holds several rows for one key ({', '.join(change.keys)}): {shown}",
                 hint="remove the duplicates, or choose keys that identify one row",
             )
-
-    def _target(self) -> str:
-        return self.backend.table_name(self._ref).sql(self.backend.dialect.name)
-
-    def _names(self, names: Sequence[str]) -> str:
-        return ", ".join(self.backend.dialect.quote(name) for name in names)
-
-
-def bind(query: exp.Expression, names: Mapping[str, exp.Table]) -> exp.Expression:
-    """A copy of `query` in which the logical tables are the real ones; aliases stay."""
-    bound = query.copy()
-    for table in list(bound.find_all(exp.Table)):
-        real = names.get(table.name) if not table.db else None
-        if real is not None:
-            alias = table.alias or table.name
-            table.replace(exp.alias_(real.copy(), alias, table=True))
-    return bound
-
-
-def _whole(value: object) -> int:
-    return int(str(value))

@@ -45,7 +45,10 @@ HISTORY = _table(
     *(Column(BigInt(), name=name) for name in _COUNTS),
     Column(Text(), name="error_message"),
     Column(UUID(), name="parent_run_id"),
-    *(Column(Text(), name=name) for name in ("step_name", "metrics_json", "watermark_before", "watermark_after", "owner")),
+    *(
+        Column(Text(), name=name)
+        for name in ("step_name", "metrics_json", "watermark_before", "watermark_after", "owner")
+    ),
 )
 WATERMARKS = _table(
     "watermarks",
@@ -152,7 +155,9 @@ class SqlLedger(Ledger):
             for column in table.columns:
                 if column.name not in actual.column_names:
                     kind = self.backend.dialect.type_name(column.type)
-                    connection.execute(f"ALTER TABLE {name} ADD COLUMN {self.backend.dialect.quote(column.name)} {kind}")
+                    connection.execute(
+                        f"ALTER TABLE {name} ADD COLUMN {self.backend.dialect.quote(column.name)} {kind}"
+                    )
 
     def _reap(self, connection: SqlConnection, run: Run) -> None:
         query = self._query(HISTORY, ("run_id", "owner"), {"pipeline_name": run.pipeline, "status": "running"})

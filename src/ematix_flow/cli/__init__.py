@@ -1,0 +1,25 @@
+"""The `flow` command: thin doors over `Project`, one small file per noun."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command line of this process and return its exit code."""
+    from .app import app
+    from .failure import interrupted
+
+    # A terminal that cannot spell a character shows its number; that is no reason to fail.
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
+    try:
+        app(prog_name="flow")
+    except KeyboardInterrupt:
+        return interrupted()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 0
+    return 0

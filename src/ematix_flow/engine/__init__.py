@@ -1,0 +1,1 @@
+"""Plans and runs: from a declared pipeline to a finished load."""

@@ -33,7 +33,7 @@ def activity(spark: SparkSession) -> Activity:
         if not jobs:
             return Activity()
         stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
-    except Exception:  # vendor boundary: a display must never fail the run it shows
+    except Exception:  # noqa: BLE001 - vendor boundary: a display must never fail the run it shows
         return Activity()
     return Activity(
         jobs=len(jobs),

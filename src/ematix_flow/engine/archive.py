@@ -1,7 +1,7 @@
-"""The class-data archive: Spark's classes, parsed once and mapped by later Java processes, which then start in half the time.
+"""The class-data archive: Spark's classes, parsed once and mapped by later Java processes, which start faster with it.
 
-An archive belongs to one Spark, one Java and one list of jars. It is made after a session that missed it, by a process of its
-own at the lowest priority, because a Java that records its classes runs much slower than one that does not.
+It is made after a session that missed it, by a process of its own at low priority, because a Java that records its
+classes starts much slower than one that does not.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ematix_flow import config
-from ematix_flow.engine import jvm
+from .. import config
+from . import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

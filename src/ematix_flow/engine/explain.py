@@ -70,7 +70,9 @@ LABELS = {
 }
 
 
-def explain(plan: Plan, source: Backend, target: Backend, *, dry_run: Mapping[str, object] | None = None) -> PreviewResult:
+def explain(
+    plan: Plan, source: Backend, target: Backend, *, dry_run: Mapping[str, object] | None = None
+) -> PreviewResult:
     """The plan as data; `dry_run` holds the counts, or the error, of a run that left nothing."""
     load, pipeline = plan.load, plan.pipeline
     rows = dict(dry_run or {})
@@ -118,4 +120,5 @@ def _incoming_sql(plan: Plan, target: Backend) -> str:
         return dialect.render(query, {}, {})
     if plan.path == "same_db":
         return pushed_sql(target.user_sql(plan.read.sql), query, dialect, None, None)
-    return f"-- {plan.read.connection} ({plan.read.kind}) runs:\n{plan.read.sql}\n-- Spark makes of it, as {SOURCE}:\n{dialect.render(query, {}, {})}"
+    asked = f"-- {plan.read.connection} ({plan.read.kind}) runs:\n{plan.read.sql}"
+    return f"{asked}\n-- Spark makes of it, as {SOURCE}:\n{dialect.render(query, {}, {})}"

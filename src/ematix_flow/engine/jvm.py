@@ -9,20 +9,31 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ematix_flow import config
-from ematix_flow.errors import SessionError
+from .. import config
+from ..errors import SessionError
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["Java", "RunningSpark", "find_java", "is_local", "java_options", "open_log", "start", "telling_lines"]
+__all__ = [
+    "Java",
+    "RunningSpark",
+    "find_java",
+    "is_local",
+    "is_running",
+    "java_options",
+    "open_log",
+    "start",
+    "telling_lines",
+]
 
 OLDEST, NEWEST = 17, 23
 """Spark 4.1 needs 17; its Hadoop calls ``Subject.getSubject``, which Java 24 removed."""
@@ -61,9 +72,9 @@ class RunningSpark:
 
     def stop(self, patience: float = 30.0) -> int | None:
         """Stop the session and end the process; its exit code, or None where it was not ours to end."""
-        with contextlib.suppress(Exception):  # vendor boundary: a dead process cannot be stopped politely
-            if self.is_alive():
-                self.spark.stop()
+        with contextlib.suppress(Exception), warnings.catch_warnings():  # vendor boundary: the process may be dead
+            warnings.simplefilter("ignore", RuntimeWarning)
+            self.spark.stop()
         return _end(self.process, patience)
 
 
@@ -100,10 +111,13 @@ def start(conf: Mapping[str, str], log: Path | None) -> RunningSpark:
         process = gateway.proc
     try:
         SparkContext(conf=_spark_conf(conf), gateway=gateway)
-        return RunningSpark(SparkSession.builder.getOrCreate(), process)
+        spark = SparkSession.builder.getOrCreate()
+        spark.conf.get("spark.sql.session.timeZone")  # a setting with a wrong value fails here, not in the first query
+        return RunningSpark(spark, process)
     except Exception as error:  # vendor boundary
+        message = _java_message(error)
         _end(process, patience=10)
-        raise SessionError(f"Spark could not start: {_java_message(error)}", hint=_where(log)) from error
+        raise SessionError(f"Spark could not start: {message}", hint=_where(log)) from error
 
 
 def is_local(master: str) -> bool:
@@ -131,11 +145,25 @@ def open_log(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("spark-*.log"):
         with contextlib.suppress(OSError):
-            if not _is_running(old) and (_is_old(old) or not telling_lines(old.read_text(errors="replace"))):
+            is_over = not is_running(old.stem.removeprefix("spark-"))
+            if is_over and (_is_old(old) or not telling_lines(old.read_text(errors="replace"))):
                 old.unlink()
     log = folder / f"spark-{os.getpid()}.log"
     log.touch()
     return log
+
+
+def is_running(pid: str) -> bool:
+    """Whether a process of that number runs; True where that cannot be known."""
+    if not pid.isdigit() or os.name != "posix":
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 _CHATTER = re.compile(
@@ -210,7 +238,7 @@ def _launch(conf: Mapping[str, str], log: Path | None) -> JavaGateway:
 def _output(log: Path | None) -> Iterator[dict[str, IO[bytes] | int]]:
     if log is None:
         # Standard output belongs to the command's own answer; Java's chatter goes to standard error.
-        yield {"stdout": sys.__stderr__.fileno()} if sys.__stderr__ else {}
+        yield {"stdout": 2}
         return
     with log.open("ab") as stream:
         yield {"stdout": stream, "stderr": stream}
@@ -244,10 +272,14 @@ def _where(log: Path | None) -> str | None:
 
 def _end(process: subprocess.Popen[bytes] | None, patience: float) -> int | None:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     if process is None:
         return None
+    # PySpark keeps these for the life of the interpreter; without them the next session starts a process of its own.
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
     if gateway is not None:
         gateway.shutdown()
     with contextlib.suppress(OSError):
@@ -258,19 +290,6 @@ def _end(process: subprocess.Popen[bytes] | None, patience: float) -> int | None
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
-
-
-def _is_running(log: Path) -> bool:
-    pid = log.stem.removeprefix("spark-")
-    if not pid.isdigit() or os.name != "posix":
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _is_old(log: Path) -> bool:

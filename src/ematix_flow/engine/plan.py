@@ -13,8 +13,7 @@ from ..errors import SpecError, UnsupportedError
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, TableRef
 from ..spec.table import METADATA_NAMES, Column, Keys, Table, key_ladder
-from ..strategies import strategy_for
-from ..strategies.base import Change, Intent, Strategy
+from ..strategies.base import Change, Intent, Strategy, strategy_for
 from .schema import augment
 from .transform import table_query
 
@@ -180,4 +179,3 @@ def _path(pipeline: Pipeline, source: Backend, target: Backend, read: Read) -> t
     if one:
         return "same_db", "pushed: source and target are one database, so the rows never leave it"
     return "cross_db", "spark: source and target are different systems"
-

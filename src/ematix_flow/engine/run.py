@@ -13,11 +13,12 @@ from ..backends.base import Backend, Frame, Pushed, Relation, Workshop
 from ..backends.base import Load as OpenLoad
 from ..backends.dialect import SparkDialect
 from ..backends.owner import current_owner
-from ..errors import BackendError, CheckError, FlowError, SpecError
+from ..errors import BackendError, CheckError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
 from ..spec.place import Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..strategies.base import Intent
+from .bookmark import check_bookmark, reached_query
 from .plan import Plan
 from .result import RunResult, instant_text, rows_of
 from .schema import plan_schema
@@ -86,7 +87,7 @@ class _Execution:
             run=run,
             now=self._instant(),
             expired_before=None if load.intent.ttl is None else self.started_at - load.intent.ttl,
-            bookmark=self.bookmark.value if self.bookmark else None,
+            bookmark=self.bookmark,
             dry_run=self.dry_run,
         )
         with self._step("load"), self.target.load(relation, load.table, commit) as opened:
@@ -169,25 +170,16 @@ class _Execution:
         return not measured and not load.strategy.needs_keys
 
     def _read_bookmark(self) -> Bookmark | None:
-        column = self.pipeline.incremental_column
-        if column is None:
+        if self.pipeline.incremental_column is None:
             return None
-        bookmark = self.target.ledger.bookmark(self.pipeline.name)
-        if bookmark is not None and bookmark.column != column:
-            raise SpecError(
-                f"pipeline {self.pipeline.name!r} has its bookmark on column {bookmark.column!r}, not {column!r}",
-                hint=f"keep incremental_column={bookmark.column!r}, or delete the pipeline's row from "
-                "ematix_flow.watermarks to load everything again",
-                declared_at=self.pipeline.declared_at,
-            )
-        return bookmark
+        return check_bookmark(self.pipeline, self.target.ledger.bookmark(self.pipeline.name))
 
     def _reached(self, opened: OpenLoad) -> Bookmark | None:
         column = self.pipeline.incremental_column
         if column is None:
             return None
-        value = opened.measure(self.plan.load.strategy.reached(column, self.plan.load.intent, self.target.dialect))
-        text = value[0][0] if value else None
+        query = reached_query(column, self.plan.load.intent.types[column], self.target.dialect)
+        text = opened.measure(query)[0][0]
         return None if text is None else Bookmark(self.pipeline.name, column, str(text))
 
     def _instant(self) -> datetime:
@@ -255,7 +247,7 @@ def spark_errors() -> Iterator[None]:
     """Spark's own exceptions in our words; its long stack of Java frames stays behind as the cause."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - vendor boundary: only Spark's errors are taken, the rest goes on
+    except Exception as error:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
         message = str(error).strip().split("\n")[0]

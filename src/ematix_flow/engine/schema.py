@@ -54,7 +54,9 @@ def differences(table: Table, actual: Actual, backend: Backend) -> list[str]:
     """One line for each way in which the existing table is not the declared one."""
     existing = {column.name: column for column in actual.columns}
     lines = [_missing_line(name) for name in table.column_names if name not in existing]
-    lines += [f"column {name!r} is in the table but not declared" for name in existing if name not in table.column_names]
+    lines += [
+        f"column {name!r} is in the table but not declared" for name in existing if name not in table.column_names
+    ]
     for column in table.columns:
         if column.name in existing:
             lines += _column_differences(column, existing[column.name], backend)

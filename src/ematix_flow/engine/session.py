@@ -1,4 +1,4 @@
-"""The one Spark session of a process: started when first needed, tuned for one machine, quiet, and given back at the end."""
+"""The one Spark session of a process: started when first needed, tuned for one machine, quiet, stopped at the end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ematix_flow.engine import archive, jvm
-from ematix_flow.errors import SessionError
+from ..errors import SessionError
+from . import archive, jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,6 +124,8 @@ class _Process:
 
 _process = _Process()
 
+_SCRATCH = "ematix-flow-session-"
+
 
 def _start(options: SessionOptions) -> _Started:
     if options.master.startswith("sc://"):
@@ -133,7 +135,7 @@ def _start(options: SessionOptions) -> _Started:
         )
     java = jvm.find_java()
     classes = archive.ClassArchive.of(options.cache_dir, java, options.jars) if _wants_archive(options) else None
-    scratch = Path(tempfile.mkdtemp(prefix="ematix-flow-"))
+    scratch = _open_scratch()
     try:
         log = None if options.verbose else _open_log(options.cache_dir, scratch)
         running, used = _start_with_archive(options, classes, scratch, log)
@@ -143,6 +145,14 @@ def _start(options: SessionOptions) -> _Started:
     started = _Started(options, running, scratch, log, missing=None if used else classes)
     atexit.register(started.leave)
     return started
+
+
+def _open_scratch() -> Path:
+    """A folder for this process; those of processes that were killed go."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        if not jvm.is_running(old.name.removeprefix(_SCRATCH).partition("-")[0]):
+            shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
 
 
 def _start_with_archive(
@@ -176,6 +186,7 @@ def _session_conf(
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.pythonUDF.arrow.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": "16m",  # ten thousand wide rows can be more than the heap
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
     }
@@ -189,10 +200,10 @@ def _session_conf(
         conf["spark.jars"] = ",".join(str(jar) for jar in options.jars)
     conf |= {"spark.master": options.master, "spark.driver.memory": options.memory, **options.conf}
     flags = (*_java_flags(options, scratch, log), *extra)
-    conf["spark.driver.extraJavaOptions"] = _joined(" ", jvm.java_options(flags), options, "spark.driver.extraJavaOptions")
     jars = os.pathsep.join(str(jar) for jar in options.jars)
-    conf["spark.driver.extraClassPath"] = _joined(os.pathsep, jars, options, "spark.driver.extraClassPath")
-    return {key: value for key, value in conf.items() if value}
+    _prepend(conf, "spark.driver.extraJavaOptions", jvm.java_options(flags), " ")
+    _prepend(conf, "spark.driver.extraClassPath", jars, os.pathsep)
+    return conf
 
 
 def _java_flags(options: SessionOptions, scratch: Path, log: Path | None) -> tuple[str, ...]:
@@ -208,8 +219,11 @@ def _java_flags(options: SessionOptions, scratch: Path, log: Path | None) -> tup
     )
 
 
+# Spark raises the level of the root logger to that of its gateway's main class, so that class needs it too.
 _LOGGING = """\
 rootLogger.level = {level}
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -219,8 +233,9 @@ appender.stderr.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 
-def _joined(separator: str, ours: str, options: SessionOptions, key: str) -> str:
-    return separator.join(part for part in (ours, options.conf.get(key, "")) if part)
+def _prepend(conf: dict[str, str], key: str, ours: str, separator: str) -> None:
+    if ours:
+        conf[key] = separator.join(part for part in (ours, conf.get(key, "")) if part)
 
 
 def _open_log(cache_dir: Path, scratch: Path) -> Path:

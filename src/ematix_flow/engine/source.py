@@ -57,7 +57,7 @@ def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live:
             answer = asyncio.run(_await(answer))
     except FlowError:
         raise
-    except Exception as error:  # noqa: BLE001 - user code is a boundary: its failure is named, its cause kept
+    except Exception as error:
         raise UserCodeError(
             f"pipeline {pipeline.name!r}: its function failed with {type(error).__name__}: {error}",
             declared_at=pipeline.declared_at,

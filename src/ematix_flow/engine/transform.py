@@ -21,12 +21,13 @@ from ..types import TimestampTZ
 __all__ = ["SOURCE", "incoming_query", "pushed_sql", "resume_sql", "table_query"]
 
 SOURCE = "_source"
+CLEANED = "_cleaned"
 
 
 def table_query(pipeline: Pipeline, columns: Sequence[Column], dialect: Dialect, relation: str) -> str:
     """`SELECT` of the wanted columns from `source_table=`, each mapped one by its source name or expression."""
     shown = []
-    for column in columns:
+    for column in _taken(columns):
         mapped = pipeline.column_map.get(column.name)
         if mapped is None:
             shown.append(dialect.quote(column.name))
@@ -44,25 +45,25 @@ def incoming_query(
 ) -> exp.Select:
     """The wanted columns in their declared types, out of the rows called `_source`."""
     names = _matching_names(pipeline, columns, available)
-    values = {column.name: _value(column, names[column.name]) for column in columns}
-    shown = [
-        dialect.cast(values[column.name].copy(), column.type).as_(column.name, quoted=True) for column in columns
-    ]
-    if pipeline.event_timestamp_column is not None:
-        event = values.get(pipeline.event_timestamp_column)
-        if event is None:
-            event = exp.column(names[pipeline.event_timestamp_column], quoted=True)
-        shown.append(dialect.cast(event.copy(), TimestampTZ()).as_(EVENT_TIME, quoted=True))
-    return exp.select(*shown).from_(exp.table_(SOURCE, quoted=True))
+    event = pipeline.event_timestamp_column
+    cleaned = {column.name: _value(column, names.get(column.name, column.name)) for column in columns}
+    if event is not None:
+        cleaned[EVENT_TIME] = cleaned[event].copy() if event in cleaned else exp.column(names[event], quoted=True)
+    types = {column.name: column.type for column in columns} | {EVENT_TIME: TimestampTZ()}
+    shown = [dialect.cast(exp.column(name, quoted=True), types[name]).as_(name, quoted=True) for name in cleaned]
+    inner = exp.select(*(_named(value, name) for name, value in cleaned.items()), copy=False)
+    inner = inner.from_(exp.table_(SOURCE, quoted=True), copy=False)
+    return exp.select(*shown, copy=False).from_(inner.subquery(CLEANED, copy=False), copy=False)
 
 
-def pushed_sql(source_sql: str, query: exp.Select, dialect: Dialect, bookmark: Bookmark | None, column: Column | None) -> str:
-    """The whole of a pushed relation: the user's query, untouched, under our projection and resume filter."""
+def pushed_sql(
+    source_sql: str, query: exp.Select, dialect: Dialect, bookmark: Bookmark | None, column: Column | None
+) -> str:
+    """The whole of a relation: the source's query, untouched, under our projection and resume filter."""
     rendered = dialect.render(query, {}, {})
-    source = dialect.quote(SOURCE)
-    if bookmark is None or column is None:
-        return f"WITH {source} AS (\n{source_sql}\n) {rendered}"
-    return f"WITH {source} AS (\n{source_sql}\n) SELECT * FROM ({rendered}) AS _typed WHERE {resume_sql(column, bookmark, dialect)}"
+    if bookmark is not None and column is not None:
+        rendered = f"SELECT * FROM ({rendered}) AS _typed WHERE {resume_sql(column, bookmark, dialect)}"
+    return f"WITH {dialect.quote(SOURCE)} AS (\n{source_sql}\n) {rendered}"
 
 
 def resume_sql(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: bool = True) -> str:
@@ -74,7 +75,17 @@ def resume_sql(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: b
     return dialect.render(exp.or_(exp.GTE(this=value, expression=reached), value.copy().is_(exp.null())), {}, {})
 
 
-def _value(column: Column, source_name: str) -> exp.Expression:
+def _taken(columns: Sequence[Column]) -> list[Column]:
+    """The columns that come from the source; a derived one is computed from others."""
+    return [column for column in columns if not column.is_derived]
+
+
+def _named(value: exp.Expr, name: str) -> exp.Expr:
+    """The value under a name; a column never under its own, which Spark cannot always resolve."""
+    return value if isinstance(value, exp.Column) and value.name == name else exp.alias_(value, name, quoted=True)
+
+
+def _value(column: Column, source_name: str) -> exp.Expr:
     name = exp.column(source_name, quoted=True)
     if not column.normalizers:
         return name
@@ -87,7 +98,7 @@ def _matching_names(pipeline: Pipeline, columns: Sequence[Column], available: Se
     folded: dict[str, list[str]] = {}
     for name in available:
         folded.setdefault(name.casefold(), []).append(name)
-    wanted = [column.name for column in columns]
+    wanted = [column.name for column in _taken(columns)]
     if pipeline.event_timestamp_column is not None and pipeline.event_timestamp_column not in wanted:
         wanted.append(pipeline.event_timestamp_column)
     names = {}

@@ -70,7 +70,7 @@ def find_declaration(cls: type) -> Declaration:
 
 
 def _enclosing_scopes(qualified_name: str) -> set[str]:
-    """The qualified names of the scopes around a class: for ``f.<locals>.Tables.Orders``, those of ``Tables`` and ``f``."""
+    """The qualified names of the scopes around a class: for ``f.<locals>.Tables.Orders``, ``f`` and what is in it."""
     scopes, name = {"<module>"}, qualified_name
     while "." in name:
         name = name.rpartition(".")[0].removesuffix(".<locals>")

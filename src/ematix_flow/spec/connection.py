@@ -6,17 +6,19 @@ The classes of each kind live with their backend; they are found here by kind or
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from importlib import import_module
-from importlib.metadata import entry_points
 from os import PathLike, fspath
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from ..errors import SecretError, SpecError, SpecTypeError, UnknownNameError, UnsupportedError, nearest
 from .origin import Origin
 from .redaction import redact, redact_url
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "KINDS",
@@ -34,10 +36,10 @@ __all__ = [
 ]
 
 KINDS: dict[str, str] = {
-    "duckdb": "duckdb:DuckDBConnection",
+    "duckdb": "duckdb_backend:DuckDBConnection",
     "memory": "memory:MemoryConnection",
     "object_store_local": "files:ObjectStoreLocalConnection",
-    "sqlite": "sqlite:SQLiteConnection",
+    "sqlite": "sqlite_backend:SQLiteConnection",
 }
 """The kinds of this package: kind → module and class below ``ematix_flow.backends``."""
 
@@ -134,10 +136,9 @@ class Connection:
         if not isinstance(path, str) or not self.schemes:
             raise SpecError(f"{self.kind} connection {self.name!r} has no URL", declared_at=self.declared_at)
         slashes = "//" if self.schemes[0] == "file" else "///"
-        rest = {
-            each.name: getattr(self, each.name) for each in _own_fields(type(self)) if each.name not in ("name", "path")
-        }
-        options = {key: value for key, value in rest.items() if isinstance(value, str | int)}
+        own = [each for each in _own_fields(type(self)) if each.name not in ("name", "path")]
+        stated = {each.name: getattr(self, each.name) for each in own if getattr(self, each.name) != each.default}
+        options = {key: value for key, value in stated.items() if isinstance(value, str | int)}
         query = f"?{urlencode(options, safe='${}:/')}" if options else ""
         return f"{self.schemes[0]}:{slashes}{path}{query}"
 
@@ -150,6 +151,12 @@ class Connection:
             if each.name != "name":
                 changed[each.name] = self._filled(each.name, getattr(self, each.name), expand)
         return replace(self, final=True, shown=self.redacted(), **changed)  # type: ignore[arg-type]
+
+    # A word cannot name the backends and what a project lends them: each kind narrows both types.
+    def open(self, workshop: Any) -> Any:
+        """The backend behind a resolved connection, for one project; every kind says its own."""
+        message = f"{self.kind} connection {self.name!r} cannot be opened"
+        raise UnsupportedError(message, hint=f"define {type(self).__name__}.open", declared_at=self.declared_at)
 
     def redacted(self) -> dict[str, object]:
         """The fields as they may be shown: name, kind, and the rest without secrets."""
@@ -216,8 +223,7 @@ def register_kind(cls: type[Connection]) -> type[Connection]:
 
 def known_kinds() -> tuple[str, ...]:
     """Every kind that can be used, sorted."""
-    outside = {entry.name for entry in entry_points(group=_ENTRY_POINTS)}
-    return tuple(sorted(outside | KINDS.keys() | _registered.keys()))
+    return tuple(sorted({entry.name for entry in _entry_points()} | KINDS.keys() | _registered.keys()))
 
 
 def kind_class(kind: str, *, declared_at: Origin | None = None) -> type[Connection]:
@@ -228,8 +234,9 @@ def kind_class(kind: str, *, declared_at: Origin | None = None) -> type[Connecti
         module, _, name = KINDS[kind].partition(":")
         found = getattr(import_module(f"ematix_flow.backends.{module}"), name)
         return _registered.setdefault(kind, found)
-    for entry in entry_points(group=_ENTRY_POINTS, name=kind):
-        return register_kind(entry.load())
+    for entry in _entry_points():
+        if entry.name == kind:
+            return register_kind(entry.load())
     if kind in _LATER:
         hint = f"this version supports {', '.join(known_kinds())}"
         raise UnsupportedError(f"{kind!r} connections are not supported yet", hint=hint, declared_at=declared_at)
@@ -325,6 +332,13 @@ def _file_path(tail: str) -> str:
     return unquote(path)
 
 
+def _entry_points() -> Iterable[EntryPoint]:
+    """The kinds that other packages offer."""
+    from importlib.metadata import entry_points  # 20 ms that most commands need not spend
+
+    return entry_points(group=_ENTRY_POINTS)
+
+
 def _known_schemes() -> tuple[str, ...]:
     return tuple(sorted(SCHEMES.keys() | {scheme for cls in _registered.values() for scheme in cls.schemes}))
 
@@ -332,6 +346,6 @@ def _known_schemes() -> tuple[str, ...]:
 def _class_of_scheme(scheme: str) -> type[Connection] | None:
     if scheme in SCHEMES:
         return kind_class(SCHEMES[scheme])
-    for entry in entry_points(group=_ENTRY_POINTS):
+    for entry in _entry_points():
         kind_class(entry.name)
     return next((cls for cls in _registered.values() if scheme in cls.schemes), None)

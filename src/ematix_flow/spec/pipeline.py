@@ -157,9 +157,7 @@ def _plain_values(name: str, options: Mapping[str, object], declared_at: Origin 
     """Keywords as the record wants them: synonyms merged, texts parsed, closed words checked."""
     given = {key: value for key, value in options.items() if key not in ("target", "name") and value is not None}
     if given.pop("incremental", False) and "watermark_column" not in given and "incremental_column" not in given:
-        raise SpecTypeError(
-            f"pipeline {name!r}: incremental=True needs watermark_column=", declared_at=declared_at
-        )
+        raise SpecTypeError(f"pipeline {name!r}: incremental=True needs watermark_column=", declared_at=declared_at)
     _rename(given, "watermark_column", "incremental_column", name, declared_at)
     _rename(given, "ttl_seconds", "ttl", name, declared_at)
     if "mode" not in given:

@@ -57,7 +57,7 @@ class Commit:
     """The one instant of the run: `_loaded_at`, and `valid_from` where there is no event time."""
     expired_before: datetime | None = None
     """Versions that began earlier have outlived their time to live."""
-    bookmark: str | None = None
+    bookmark: Bookmark | None = None
     """The bookmark this load resumes from."""
     dry_run: bool = False
     """Do everything, then leave nothing."""

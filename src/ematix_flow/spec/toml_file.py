@@ -63,7 +63,7 @@ def read_toml(path: Path) -> TomlFile:
         return TomlFile(path, tomllib.loads(text), _line_numbers(text))
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
-        place = Origin(str(path), int(line[1])) if line else None
+        place = Origin(str(path), int(line[1]) if line else len(text.splitlines()))
         raise ConfigError(f"{path} is not valid TOML: {error}", hint="see toml.io", declared_at=place) from None
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlglot import exp
 
-from .base import INCOMING, Append, Guard, Intent, Strategy
-from .guard import duplicate_key, existing_key
-from .query import cell, named, select, source, value
-
-if TYPE_CHECKING:
-    from sqlglot import exp
+from .base import INCOMING, TARGET, Append, Guard, Intent, Strategy
+from .guard import duplicate_key, existing_key, null_bookmark
+from .query import all_of, cell, matches, named, number, select, source, value
 
 __all__ = ["AppendRows", "stamped"]
 
@@ -18,16 +15,27 @@ class AppendRows(Strategy):
     """Add every incoming row."""
 
     name = "append"
+    change_type = Append
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
-        """A primary key may occur once, in the incoming rows and in the target."""
+        """A primary key may occur once, in the incoming rows and in the target; a bookmark needs a value."""
+        resumed = (null_bookmark(intent.primary_key, intent.resume),) if intent.resume else ()
         if not (intent.check_keys and intent.primary_key):
-            return ()
-        return duplicate_key(intent.primary_key), existing_key(intent)
+            return resumed
+        return *resumed, duplicate_key(intent.primary_key), existing_key(intent)
 
     def change(self, intent: Intent) -> Append:
-        """All incoming rows."""
-        return Append(stamped(self.columns(intent)))
+        """All incoming rows; of those at the bookmark itself, the ones that no earlier load has brought."""
+        rows = stamped(self.columns(intent))
+        if intent.resume is not None:
+            rows = rows.where(exp.Not(this=all_of(*_brought_before(intent))), copy=False)
+        return Append(rows)
+
+
+def _brought_before(intent: Intent) -> tuple[exp.Expr, exp.Expr]:
+    assert intent.resume is not None
+    held = select(number(1), from_=source(TARGET, "t"), where=matches(intent.primary_key, "t", "i"))
+    return exp.EQ(this=cell(intent.resume, "i"), expression=value("bookmark")), exp.Exists(this=held)
 
 
 def stamped(columns: tuple[str, ...]) -> exp.Select:

@@ -1,7 +1,7 @@
 """What a strategy is given (`Intent`) and what it answers (`Change`, `Guard`, `Counts`); `strategy_for` finds one.
 
 Queries are sqlglot expressions over the bare names `incoming` and `target`. Values of the run are the placeholders
-`:now`, `:run_id` and `:expired_before`; a backend binds names and values and renders its own dialect.
+`:now`, `:run_id`, `:expired_before` and `:bookmark`; a backend binds names and values and renders its own dialect.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ class Intent:
     """append and truncate: what may not occur twice where `check_keys` is set."""
     check_keys: bool = True
     """False where the target itself refuses duplicate keys."""
+    resume: str | None = None
+    """append: the column a bookmark stands on; the load goes on at `:bookmark`, which earlier loads have seen."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,8 @@ class Strategy(ABC):
     """One way to bring incoming rows into a table; pure: it only writes queries."""
 
     name: ClassVar[str]
+    change_type: ClassVar[type[Change]]
+    """What the strategy asks of a table; a system that cannot take it refuses the mode while planning."""
     adds: ClassVar[tuple[Added, ...]] = META_COLUMNS
     needs_keys: ClassVar[bool] = False
     deletes: ClassVar[str | None] = None

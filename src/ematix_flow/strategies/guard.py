@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from .base import EVENT_TIME, INCOMING, TARGET, Guard, Intent
-from .query import as_text, cell, derived, duplicates, join, matches, named, nulls, number, select, source
+from .query import as_text, cell, derived, duplicates, join, matches, named, nulls, number, select, source, value
 
-__all__ = ["duplicate_key", "empty_source", "existing_key", "null_event_time", "null_key"]
+__all__ = ["duplicate_key", "empty_source", "existing_key", "null_bookmark", "null_event_time", "null_key"]
 
 
 def null_key(intent: Intent) -> Guard:
@@ -37,12 +37,27 @@ def existing_key(intent: Intent) -> Guard:
     """Refuses incoming rows whose primary key the target holds already."""
     shown = [named(as_text(cell(name, "i")), name) for name in intent.primary_key]
     query = select(*shown, from_=source(INCOMING, "i"))
-    query = join(query, source(TARGET, "t"), matches(intent.primary_key, "t", "i")).limit(6, copy=False)
+    query = join(query, source(TARGET, "t"), matches(intent.primary_key, "t", "i"))
+    if intent.resume is not None:
+        query = query.where(exp.NEQ(this=cell(intent.resume, "i"), expression=value("bookmark")), copy=False)
+    query = query.limit(6, copy=False)
     return Guard(
         "existing-key",
         query,
         f"the target already holds rows with the primary key ({', '.join(intent.primary_key)}) of incoming rows",
         'use mode="merge" to update rows, or incremental_column=… to read only new ones',
+    )
+
+
+def null_bookmark(keys: tuple[str, ...], column: str) -> Guard:
+    """Refuses incoming rows without a value to resume by: no later load would ever see them."""
+    shown = [named(as_text(cell(name, "i")), name) for name in keys]
+    query = select(*shown, from_=source(INCOMING, "i"), where=nulls((column,), "i")).limit(6, copy=False)
+    return Guard(
+        "null-bookmark",
+        query,
+        f"incoming rows have NULL in the incremental column ({column})",
+        "filter them out in the source query, or choose a column that is never NULL",
     )
 
 

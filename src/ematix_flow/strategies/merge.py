@@ -33,6 +33,7 @@ class Merge(Strategy):
     """Keep one row per key: its newest values."""
 
     name = "merge"
+    change_type = Upsert
     needs_keys = True
     deletes = "hard"
 

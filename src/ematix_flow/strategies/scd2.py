@@ -36,6 +36,7 @@ class Scd2(Strategy):
     """
 
     name = "scd2"
+    change_type = Upsert
     needs_keys = True
     deletes = "soft"
     keeps_history = True

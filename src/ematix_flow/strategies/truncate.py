@@ -13,6 +13,7 @@ class Truncate(Strategy):
     """Replace all rows; an empty source gives an empty table."""
 
     name = "truncate"
+    change_type = Replace
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
         """A primary key may occur once in the incoming rows."""

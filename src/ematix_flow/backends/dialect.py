@@ -1,0 +1,418 @@
+"""How SQL engines spell types, casts, instants, hashes and parsing: `Dialect`, its Spark form, and time templates.
+
+A query is written once without a dialect; `Dialect.render` fills in the values of the run and replaces the calls that
+no two engines share (`ROW_HASH`, `PARSE_TIMESTAMP`, `PARSE_DATE` and their `_STRICT` forms) before it renders the text.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import ClassVar
+
+from sqlglot import exp
+
+from ..errors import SpecError, UnsupportedError
+from ..types import (
+    JSON,
+    JSONB,
+    UUID,
+    BigInt,
+    Boolean,
+    Bytes,
+    ColumnType,
+    Date,
+    Double,
+    Float,
+    Integer,
+    Numeric,
+    SmallInt,
+    String,
+    Text,
+    Timestamp,
+    TimestampTZ,
+)
+
+__all__ = [
+    "CastingDialect",
+    "Dialect",
+    "KnownTypes",
+    "SparkDialect",
+    "Template",
+    "call",
+    "choose",
+    "joined",
+    "one_of",
+    "text_literal",
+    "utc_text",
+]
+
+
+KnownTypes = Mapping[str, ColumnType | type[Numeric] | type[String]]
+
+
+class Dialect(ABC):
+    """How one SQL engine spells things; subclasses state facts."""
+
+    name: ClassVar[str]
+    """What sqlglot calls the engine."""
+    type_names: ClassVar[Mapping[str, str]]
+    """Per kind of type, the name in DDL."""
+    known_types: ClassVar[KnownTypes]
+    """Per type name as the engine reports it, the type; a class takes the parameters of the name."""
+    max_precision: ClassVar[int | None] = 38
+
+    def quote(self, *parts: str) -> str:
+        """A name, or a dotted path of names, as an identifier."""
+        return ".".join(exp.Identifier(this=part, quoted=True).sql(self.name) for part in parts)
+
+    def type_name(self, type: ColumnType) -> str:
+        """The type in DDL."""
+        if isinstance(type, Numeric) and self.max_precision is not None and type.precision > self.max_precision:
+            raise UnsupportedError(
+                f"{self.name} has no decimals of {type.precision} digits", hint=f"at most {self.max_precision}"
+            )
+        parameters = {key: value for key, value in type.to_spec().items() if key != "kind"}
+        return self.type_names[type.kind].format(**parameters)
+
+    def stored_type(self, type: ColumnType) -> ColumnType:
+        """The type as reflection reports it once a column was created with it."""
+        return self.column_type(self.type_name(type)) or type
+
+    def column_type(self, declared: str) -> ColumnType | None:
+        """The type that the engine's own name for it means; None outside the catalogue."""
+        match = re.fullmatch(r"\s*([^()]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", declared.upper())
+        if match is None:
+            return None
+        name, first, second = match.groups()
+        known = self.known_types.get(name)
+        if isinstance(known, ColumnType) or known is None:
+            return known
+        if first is None:
+            return None
+        return Numeric(int(first), int(second or 0)) if known is Numeric else String(int(first))
+
+    @abstractmethod
+    def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        """The value in a declared type: a value that does not fit is an error, never NULL and never cut.
+
+        A number is rounded to the declared scale, half away from zero, and a timestamp gives its day; an integer
+        refuses a fraction and ``String`` a longer text.
+        """
+
+    @abstractmethod
+    def instant(self, value: datetime) -> exp.Expression:
+        """A moment in time as a typed literal."""
+
+    @abstractmethod
+    def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        """The canonical text of a value of a declared type, for hashing; NULL stays NULL."""
+
+    @abstractmethod
+    def sha256(self, text: exp.Expr) -> exp.Expression:
+        """The 32 bytes of the digest."""
+
+    @abstractmethod
+    def parse_timestamp(self, value: exp.Expr, formats: Sequence[str]) -> exp.Expression:
+        """The instant that a text means by the first format that fits; NULL where none does. Instants pass through."""
+
+    @abstractmethod
+    def parse_date(self, value: exp.Expr, formats: Sequence[str]) -> exp.Expression:
+        """The day that a text means by the first format that fits; NULL where none does. Days pass through."""
+
+    @abstractmethod
+    def refuse(self, message: exp.Expr) -> exp.Expression:
+        """An expression that ends the query with an error when it is evaluated."""
+
+    def row_hash(self, columns: Iterable[exp.Expr], types: Mapping[str, ColumnType]) -> exp.Expression:
+        """SHA-256 over the columns: `N` for NULL, else length and canonical text, so that none can run together."""
+        return self.sha256(joined([self._hashed(column, types[column.name]) for column in columns]))
+
+    def render(self, query: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]) -> str:
+        """The query as text, with the run's values and every hook in this engine's words; `query` is left as it is."""
+        root = query.copy()
+        # The deepest first: a hook may stand inside the argument of another.
+        for node in reversed(list(root.find_all(exp.Placeholder, exp.Anonymous))):
+            new = self._replacement(node, values, types)
+            if new is None:
+                continue
+            if node is root:
+                root = new
+            else:
+                node.replace(new)
+        return root.sql(self.name)
+
+    def _replacement(
+        self, node: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]
+    ) -> exp.Expression | None:
+        if isinstance(node, exp.Placeholder):
+            return self._value(node.name, values[node.name], types) if node.name in values else None
+        hooks: dict[str, Callable[[], exp.Expression]] = {
+            "ROW_HASH": lambda: self.row_hash(node.expressions, types),
+            "PARSE_TIMESTAMP": lambda: self.parse_timestamp(*_parse_arguments(node)),
+            "PARSE_DATE": lambda: self.parse_date(*_parse_arguments(node)),
+            "PARSE_TIMESTAMP_STRICT": lambda: self._strict(self.parse_timestamp, node),
+            "PARSE_DATE_STRICT": lambda: self._strict(self.parse_date, node),
+        }
+        hook = hooks.get(node.name.upper())
+        return hook() if hook else None
+
+    def _value(self, name: str, value: object, types: Mapping[str, ColumnType]) -> exp.Expression:
+        if value is None:
+            return exp.null()
+        if isinstance(value, datetime):
+            return self.instant(value)
+        if name == "run_id":
+            return self.cast(text_literal(str(value)), types.get("_batch_id", UUID()))
+        return exp.Literal.number(value) if isinstance(value, int) else text_literal(str(value))
+
+    def _hashed(self, column: exp.Expr, type: ColumnType) -> exp.Expression:
+        text = self.text(column, type)
+        sized = joined([self.text(call("LENGTH", text.copy()), BigInt()), text_literal(":"), text])
+        return choose((exp.Is(this=column.copy(), expression=exp.null()), text_literal("N")), default=sized)
+
+    def _strict(self, parse: Callable[[exp.Expr, Sequence[str]], exp.Expression], node: exp.Expr) -> exp.Expression:
+        value, formats = _parse_arguments(node)
+        shown = self.cast(value, Text())
+        message = joined([text_literal(f"does not fit the format {formats[0]}: "), shown])
+        is_null = exp.Is(this=value.copy(), expression=exp.null())
+        return choose(
+            (is_null, exp.null()), default=call("COALESCE", parse(value.copy(), formats), self.refuse(message))
+        )
+
+
+class CastingDialect(Dialect):
+    """An engine with CAST, TRY_CAST and TYPEOF, which the planner knows, so that branches for other types are free."""
+
+    text_type: ClassVar[str]
+    whole_types: ClassVar[tuple[str, ...]]
+    """What TYPEOF says of integers and booleans."""
+    time_types: ClassVar[tuple[str, ...]]
+    """What TYPEOF says of days and instants."""
+
+    @abstractmethod
+    def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
+        """The text in ISO form; NULL where it has not the template's shape."""
+
+    def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        plain = self.convert(value, self.type_name(type))
+        match type:
+            case SmallInt() | Integer() | BigInt():
+                exact = self.convert(value, "DECIMAL(38, 9)")
+                fraction = exp.NEQ(this=exact, expression=call("FLOOR", exact.copy()))
+                return choose(
+                    (one_of(self.kind(value), self.whole_types), plain),
+                    (fraction, self.misfit(value, type)),
+                    default=self.convert(exact, self.type_name(type)),
+                )
+            case String(length):
+                too_long = exp.GT(this=call("LENGTH", plain), expression=exp.Literal.number(length))
+                return choose((too_long, self.misfit(value, type)), default=plain.copy())
+            case _:
+                return plain
+
+    def instant(self, value: datetime) -> exp.Expression:
+        return self.convert(text_literal(utc_text(value) + "+00:00"), self.type_name(TimestampTZ()))
+
+    def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        plain = self.convert(value, self.text_type)
+        match type:
+            case Bytes():
+                return call("LOWER", call("HEX", value.copy()))
+            case Float() | Double():
+                zero = exp.EQ(this=value.copy(), expression=exp.Literal.number(0))
+                nan = call("ISNAN", value.copy())
+                return choose((nan, text_literal("nan")), (zero, text_literal("0")), default=plain)
+            case Numeric():
+                return self.convert(self.convert(value, self.type_name(type)), self.text_type)
+            case _:
+                return plain
+
+    def parse_timestamp(self, value: exp.Expr, formats: Sequence[str]) -> exp.Expression:
+        templates = [Template.of(template) for template in formats]
+        return self._parse(value, [(template, template.timestamp) for template in templates], TimestampTZ())
+
+    def parse_date(self, value: exp.Expr, formats: Sequence[str]) -> exp.Expression:
+        templates = [Template.of(template) for template in formats]
+        return self._parse(value, [(template, template.date) for template in templates], Date())
+
+    def convert(self, value: exp.Expr, type_name: str, *, attempt: bool = False) -> exp.Expression:
+        """A CAST to one of the engine's own types; `attempt` gives NULL where it fails."""
+        to = exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=type_name)
+        # Without `safe`, sqlglot writes a plain CAST for Spark.
+        return exp.TryCast(this=value.copy(), to=to, safe=True) if attempt else exp.Cast(this=value.copy(), to=to)
+
+    def kind(self, value: exp.Expr) -> exp.Expression:
+        """The name of the value's own type."""
+        return call("TYPEOF", value.copy())
+
+    def misfit(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        """Refuses a value that does not fit a declared type."""
+        message = joined([text_literal(f"a value does not fit {type}: "), self.convert(value, self.text_type)])
+        return self.convert(self.refuse(message), self.type_name(type))
+
+    def _parse(self, value: exp.Expr, templates: Sequence[tuple[Template, str]], type: ColumnType) -> exp.Expression:
+        name = self.type_name(type)
+        text = self.convert(value, self.text_type)
+        attempts = [self.convert(self.reshape(text, template, iso), name, attempt=True) for template, iso in templates]
+        typed = one_of(self.kind(value), self.time_types)
+        return choose((typed, self.convert(value, name, attempt=True)), default=call("COALESCE", *attempts))
+
+
+class SparkDialect(CastingDialect):
+    """Spark SQL, for every system whose rows are frames; the session runs in UTC and in ANSI mode."""
+
+    name = "spark"
+    text_type = "STRING"
+    whole_types = ("tinyint", "smallint", "int", "bigint", "boolean")
+    time_types = ("date", "timestamp", "timestamp_ntz")
+    type_names: ClassVar[Mapping[str, str]] = {
+        "small_int": "SMALLINT", "integer": "INT", "big_int": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
+        "numeric": "DECIMAL({precision}, {scale})", "boolean": "BOOLEAN", "text": "STRING", "string": "STRING",
+        "date": "DATE", "timestamp": "TIMESTAMP_NTZ", "timestamp_tz": "TIMESTAMP", "json": "STRING", "jsonb": "STRING",
+        "uuid": "STRING", "bytes": "BINARY",
+    }  # fmt: skip
+    known_types: ClassVar[KnownTypes] = {
+        "TINYINT": SmallInt(), "SMALLINT": SmallInt(), "INT": Integer(), "BIGINT": BigInt(), "FLOAT": Float(),
+        "DOUBLE": Double(), "DECIMAL": Numeric, "BOOLEAN": Boolean(), "STRING": Text(), "VARCHAR": String,
+        "CHAR": String, "DATE": Date(), "TIMESTAMP_NTZ": Timestamp(), "TIMESTAMP": TimestampTZ(), "BINARY": Bytes(),
+    }  # fmt: skip
+
+    def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        plain = super().cast(value, type)
+        match type:
+            case UUID():
+                lower = call("LOWER", plain)
+                alien = exp.Not(this=call("REGEXP_LIKE", lower, text_literal(_UUID)))
+                return choose((alien, self.misfit(value, type)), default=lower.copy())
+            case JSON() | JSONB():
+                given = exp.Not(this=exp.Is(this=plain, expression=exp.null()))
+                broken = exp.Is(this=call("TRY_PARSE_JSON", plain.copy()), expression=exp.null())
+                return choose((exp.and_(given, broken), self.misfit(value, type)), default=plain.copy())
+            case _:
+                return plain
+
+    def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        if isinstance(type, Timestamp | TimestampTZ):
+            return call("DATE_FORMAT", value.copy(), text_literal("yyyy-MM-dd HH:mm:ss.SSSSSS"))
+        return super().text(value, type)
+
+    def sha256(self, text: exp.Expr) -> exp.Expression:
+        return call("UNHEX", call("SHA2", text.copy(), exp.Literal.number(256)))
+
+    def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
+        shape = text_literal(rf"^{template.shape}\z")
+        groups = text_literal(re.sub(r"\\(\d+)", r"$\1", iso))
+        fits = call("REGEXP_LIKE", text.copy(), shape)
+        return choose((fits, call("REGEXP_REPLACE", text.copy(), shape.copy(), groups)))
+
+    def refuse(self, message: exp.Expr) -> exp.Expression:
+        return call("RAISE_ERROR", message)
+
+
+_UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+
+@dataclass(frozen=True)
+class Template:
+    """A format such as ``YYYY-MM-DD HH24:MI:SS`` as the shape that texts must have and as what they mean in ISO form.
+
+    ``shape`` is a regular expression with one group per part, as RE2, Java and Python read it; the other two
+    are replacements over its groups. A text without offset is in UTC; a final ``Z`` may follow seconds.
+    """
+
+    shape: str
+    timestamp: str
+    date: str
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def of(template: str) -> Template:
+        """The template that a format describes."""
+        shape, groups, position = "", dict[str, int](), 0
+        while position < len(template):
+            part = _PART.match(template, position)
+            if part is None or part["field"] in groups:
+                raise SpecError(
+                    f"the format {template!r} cannot be read at {template[position:]!r}",
+                    hint="use YYYY MM DD HH24 MI SS MS OF, each once, and put other letters in double quotes",
+                )
+            if field := part["field"]:
+                groups[field] = len(groups) + 1
+                shape += _SHAPES[field]
+            else:
+                shape += re.escape(part[0].strip('"') if part[0].startswith('"') else part[0])
+            position = part.end()
+        if not {"YYYY", "MM", "DD"} <= set(groups):
+            raise SpecError(f"the format {template!r} does not name a day", hint="name YYYY, MM and DD")
+        if "SS" in groups and "OF" not in groups:
+            shape += "Z?"
+        return Template(shape, *_iso(groups))
+
+
+_PART = re.compile(r'(?P<field>YYYY|HH24|MM|DD|MI|SS|MS|OF)|"[^"]*"|[TZ]|[^A-Za-z"]')
+_SHAPES = {
+    "YYYY": "([0-9]{3}[1-9]|[0-9]{2}[1-9][0-9]|[0-9][1-9][0-9]{2}|[1-9][0-9]{3})",
+    "MM": "(0[1-9]|1[0-2])",
+    "DD": "(0[1-9]|[12][0-9]|3[01])",
+    "HH24": "([01][0-9]|2[0-3])",
+    "MI": "([0-5][0-9])",
+    "SS": "([0-5][0-9])",
+    "MS": "([0-9]{1,6})[0-9]*",
+    "OF": "(Z|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)",
+}
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    """A function of the engine, by its own name."""
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def choose(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
+    """The value beside the first true condition."""
+    return exp.Case(ifs=[exp.If(this=condition, true=then) for condition, then in branches], default=default)
+
+
+def text_literal(text: str) -> exp.Expression:
+    """A text in quotes."""
+    return exp.Literal.string(text)
+
+
+def one_of(value: exp.Expr, words: Iterable[str]) -> exp.In:
+    """Whether the value is one of some words."""
+    return exp.In(this=value, expressions=[text_literal(word) for word in words])
+
+
+def joined(parts: Sequence[exp.Expr]) -> exp.Expression:
+    """Texts one after the other, as a balanced tree: engines and sqlglot limit how deep an expression may be."""
+    if len(parts) == 1:
+        return exp.Paren(this=parts[0])
+    middle = len(parts) // 2
+    return exp.Paren(this=exp.DPipe(this=joined(parts[:middle]), expression=joined(parts[middle:]), safe=True))
+
+
+def utc_text(value: datetime) -> str:
+    """An instant as fixed-width text in UTC."""
+    if value.tzinfo is None:
+        raise ValueError(f"an instant needs a time zone: {value!r}")
+    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")
+
+
+def _parse_arguments(node: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
+    value, *formats = node.expressions
+    return value, tuple(literal.name for literal in formats)
+
+
+def _iso(groups: Mapping[str, int]) -> tuple[str, str]:
+    """What the groups mean, in the order of ISO; parts that are missing are zero."""
+
+    def part(field: str, missing: str) -> str:
+        return f"\\{groups[field]}" if field in groups else missing
+
+    date = f"{part('YYYY', '')}-{part('MM', '')}-{part('DD', '')}"
+    time = f"{part('HH24', '00')}:{part('MI', '00')}:{part('SS', '00')}.{part('MS', '0')}"
+    return f"{date} {time}{part('OF', 'Z')}", date

@@ -1,0 +1,155 @@
+"""DuckDB backend."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlglot import exp
+
+from ..errors import BackendError, ConflictError, ConnectError, FlowError
+from ..spec.connection import Connection
+from ..spec.place import TableRef
+from ..spec.table import Table
+from ..strategies.base import EVENT_TIME
+from ..types import TimestampTZ
+from .base import Actual, ActualColumn, Backend, Capabilities, Workshop
+from .duckdb import DuckDBDialect
+from .optional import optional
+from .sql import SqlBackend, SqlConnection, SqlCursor
+from .sql_change import STAGED
+
+
+@dataclass(frozen=True, repr=False)
+class DuckDBConnection(Connection):
+    """A DuckDB file, or `:memory:`, which lasts as long as the project is open."""
+
+    kind = "duckdb"
+    schemes = ("duckdb",)
+
+    path: str
+    memory_limit: str = "256MB"
+    """What DuckDB may hold in memory before it spills to disk."""
+
+    def open(self, workshop: Workshop) -> DuckDBBackend:
+        """The backend of this connection."""
+        return DuckDBBackend(self, workshop)
+
+
+class DuckDBBackend(SqlBackend):
+    """DuckDB in this process.
+
+    One process at a time may have the file open, so it is opened late and closed after each step. Tables are made without
+    a primary-key index, which DuckDB must hold in memory whole: the load checks keys itself.
+    """
+
+    can = Capabilities(pushed=True)
+    dialect = DuckDBDialect()
+    connection: DuckDBConnection
+    KEYS = False
+
+    def __init__(self, connection: DuckDBConnection, workshop: Workshop) -> None:
+        super().__init__(connection, workshop)
+        self._anchor: SqlConnection | None = None
+        self._name = connection.path
+        if connection.path == ":memory:":
+            self._name = f":memory:ematix_{uuid.uuid4().hex}"
+            self._anchor = self.connect()
+
+    def connect(self) -> SqlConnection:
+        duckdb = optional("duckdb", extra="duckdb")
+        connection: SqlConnection = duckdb.connect(self._name)
+        limit = exp.Literal.string(self.connection.memory_limit).sql("duckdb")
+        connection.execute(f"SET memory_limit = {limit}")
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET preserve_insertion_order = false")
+        return connection
+
+    def close(self) -> None:
+        if self._anchor is not None:
+            self._anchor.close()
+            self._anchor = None
+
+    def ping(self) -> str:
+        with self.session() as connection:
+            return f"DuckDB {connection.execute('SELECT version()').fetchall()[0][0]}, {self.connection.path}"
+
+    def same_system(self, other: Backend) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, DuckDBBackend) or ":memory:" in (self.connection.path, other.connection.path):
+            return False
+        return Path(self.connection.path).resolve() == Path(other.connection.path).resolve()
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        return (optional("duckdb", extra="duckdb").Error,)
+
+    def translate(self, error: Exception) -> FlowError:
+        duckdb = optional("duckdb", extra="duckdb")
+        where = f"connection {self.connection.name!r} (duckdb)"
+        text = str(error).strip()
+        if isinstance(error, duckdb.TransactionException) and "onflict" in text:
+            return ConflictError(f"{where}: {text}", hint="another transaction wrote the same rows; run again")
+        if isinstance(error, duckdb.IOException | duckdb.ConnectionException):
+            hint = (
+                "DuckDB lets one process open a file at a time" if "lock" in text else "check the path and its folder"
+            )
+            return ConnectError(f"{where}: {text}", hint=hint)
+        return BackendError(f"{where}: {text}")
+
+    def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
+        schema, name = (exp.Literal.string(part).sql("duckdb") for part in (table.schema, table.name))
+        here = f"database_name = current_database() AND schema_name = {schema} AND table_name = {name}"
+        rows = connection.execute(
+            f"SELECT column_name, data_type, is_nullable FROM duckdb_columns() WHERE {here} ORDER BY column_index"
+        ).fetchall()
+        if not rows:
+            return None
+        keyed = connection.execute(
+            f"SELECT unnest(constraint_column_names) FROM duckdb_constraints() "
+            f"WHERE {here} AND constraint_type = 'PRIMARY KEY'"
+        ).fetchall()
+        keys = {str(row[0]) for row in keyed}
+        columns = (
+            ActualColumn(str(column), self.dialect.column_type(str(kind)), str(kind), bool(nullable), column in keys)
+            for column, kind, nullable in rows
+        )
+        return Actual(tuple(columns))
+
+    def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
+        described = connection.execute(f"DESCRIBE SELECT * FROM (\n{sql}\n) AS _source").fetchall()
+        shown = ", ".join(self._portable(str(row[0]), str(row[1])) for row in described)
+        file = exp.Literal.string(str(folder / "rows.parquet")).sql("duckdb")
+        connection.execute(f"COPY (SELECT {shown} FROM (\n{sql}\n) AS _source) TO {file} (FORMAT parquet)")
+
+    def stage(self, connection: SqlConnection, folder: Path, table: Table) -> None:
+        files = exp.Literal.string(f"{folder}/*.parquet").sql("duckdb")
+        names = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({files})").fetchall()
+        types = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
+        shown = [
+            self.dialect.cast(exp.column(str(row[0]), quoted=True), types[str(row[0])]).as_(str(row[0]), quoted=True)
+            for row in names
+        ]
+        select = self.dialect.render(exp.select(*shown), {}, {})
+        connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS {select} FROM read_parquet({files})")
+
+    def rows_changed(self, cursor: SqlCursor) -> int:
+        return int(str(cursor.fetchall()[0][0]))
+
+    def _portable(self, name: str, kind: str) -> str:
+        """A column in a type that Parquet carries and Spark reads."""
+        quoted = self.dialect.quote(name)
+        for pattern, portable in PORTABLE:
+            if re.fullmatch(pattern, kind):
+                return f"CAST({quoted} AS {portable}) AS {quoted}"
+        return quoted
+
+
+PORTABLE = (
+    (r"UUID|JSON|BIT|TIME.*(?<!STAMP)|INTERVAL|ENUM\(.*\)|VARINT|BIGNUM|UHUGEINT|HUGEINT", "VARCHAR"),
+    (r"UBIGINT", "DECIMAL(20, 0)"),
+    (r"TIMESTAMP_(S|MS|NS)", "TIMESTAMP"),
+)
+"""DuckDB types that would not survive the way to Spark, and what travels in their place."""

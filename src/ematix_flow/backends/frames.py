@@ -1,0 +1,204 @@
+"""Strategy queries and users' SQL evaluated by Spark, for the systems that have no query engine of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp, parse
+from sqlglot.errors import SqlglotError
+
+from ..errors import BackendError, CheckError, SpecError
+from ..spec.place import TableRef
+from ..spec.run import Commit
+from ..spec.table import Column
+from ..types import ColumnType
+from .dialect import SparkDialect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation, SparkSession
+
+__all__ = [
+    "SPARK",
+    "FrameQueries",
+    "Tally",
+    "conform",
+    "mentions",
+    "null_rules",
+    "query_frame",
+    "schema_ddl",
+    "type_ddl",
+]
+
+SPARK = SparkDialect()
+
+
+class FrameQueries:
+    """A strategy's queries over named frames."""
+
+    def __init__(self, spark: SparkSession, commit: Commit, types: Mapping[str, ColumnType]) -> None:
+        self.spark = spark
+        self._values: Mapping[str, object] = {
+            "now": commit.now,
+            "run_id": commit.run.run_id,
+            "expired_before": commit.expired_before,
+            "bookmark": commit.bookmark,
+        }
+        self._types = types
+        self._frames: dict[str, DataFrame] = {}
+
+    def bind(self, name: str, frame: DataFrame) -> None:
+        """Let `frame` answer to `name` from here on."""
+        self._frames[name] = frame
+
+    def knows(self, name: str) -> bool:
+        """Whether a frame answers to `name`."""
+        return name in self._frames
+
+    def frame(self, query: exp.Query) -> DataFrame:
+        """The rows of `query`, not evaluated yet."""
+        bound = query.copy()
+        used: dict[str, DataFrame] = {}
+        for table in list(bound.find_all(exp.Table)):
+            if not table.db and table.name in self._frames:
+                used[table.name] = self._frames[table.name]
+                place = exp.table_(f"{_PLACE}{table.name}", quoted=True)
+                table.replace(exp.alias_(place, table.alias or table.name, table=True))
+        text = _escaped(SPARK.render(bound, self._values, self._types))
+        for name in used:
+            text = text.replace(SPARK.quote(f"{_PLACE}{name}"), f"{{{name}}}")
+        return _sql(self.spark, text, used)
+
+    def rows(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
+        """The rows of a small query."""
+        return [tuple(row) for row in self.frame(query).collect()]
+
+
+_PLACE = "_ematix_"
+
+
+def _escaped(sql: str) -> str:
+    """The text with its braces kept from Spark, which puts frames in the place of names in braces."""
+    return sql.replace("{", "{{").replace("}", "}}")
+
+
+def _sql(spark: SparkSession, text: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+    # Spark leaves the braces of a text alone when it is given no frame.
+    return spark.sql(text, None, **frames) if frames else spark.sql(text.replace("{{", "{").replace("}}", "}"))
+
+
+@dataclass
+class Tally:
+    """Counts rows, and rows that break a rule, while Spark writes them; costs no pass of its own."""
+
+    rules: Mapping[str, str]
+    """What to say of rows that break a rule, and the SQL condition that they meet."""
+    _observation: Observation | None = None
+
+    def watch(self, frame: DataFrame) -> DataFrame:
+        """The same rows, counted when they are evaluated."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+        broken = [F.count_if(F.expr(condition)).alias(f"_{i}") for i, condition in enumerate(self.rules.values())]
+        self._observation = Observation()
+        return frame.observe(self._observation, F.count(F.lit(1)).alias("_rows"), *broken)
+
+    def rows(self) -> int:
+        """How many rows there were."""
+        return int(self._counts()["_rows"])
+
+    def check(self, owner: str) -> None:
+        """Raise CheckError where rows broke a rule."""
+        counts = self._counts()
+        for i, offence in enumerate(self.rules):
+            if number := int(counts[f"_{i}"]):
+                raise CheckError(
+                    f"{owner}: {number} {'row has' if number == 1 else 'rows have'} {offence}",
+                    hint="nothing was written; change the source query or the table's declaration",
+                )
+
+    def _counts(self) -> Mapping[str, int]:
+        assert self._observation is not None
+        return self._observation.get
+
+
+def null_rules(columns: Iterable[Column]) -> dict[str, str]:
+    """The rules of columns that may not be NULL, for systems that enforce nothing themselves."""
+    return {
+        f"NULL in the column {column.name!r}, which may not be NULL": f"{SPARK.quote(column.name)} IS NULL"
+        for column in columns
+        if not column.nullable
+    }
+
+
+def schema_ddl(columns: Iterable[Column]) -> str:
+    """The columns in the words of Spark's schemas."""
+    return ", ".join(f"{SPARK.quote(column.name)} {type_ddl(column.type)}" for column in columns)
+
+
+def type_ddl(type: ColumnType) -> str:
+    """The type that Spark keeps a declared one as: it has no text of limited length."""
+    return SPARK.type_name(SPARK.stored_type(type))
+
+
+def conform(frame: DataFrame, columns: Iterable[Column], given: Mapping[str, ColumnType]) -> DataFrame:
+    """The frame in exactly these columns and types; `given` are the types it has, absent columns become NULL."""
+    shown = []
+    for column in columns:
+        value: exp.Expression = exp.column(column.name, quoted=True)
+        if column.name not in given:
+            value = SPARK.convert(exp.null(), type_ddl(column.type))
+        elif SPARK.stored_type(given[column.name]) != SPARK.stored_type(column.type):
+            value = SPARK.cast(value, column.type)
+        shown.append(f"{value.sql(SPARK.name)} AS {SPARK.quote(column.name)}")
+    return frame.selectExpr(*shown)
+
+
+def mentions(query: exp.Query, name: str) -> bool:
+    """Whether a strategy's query looks at the table called `name`."""
+    return any(table.name == name and not table.db for table in query.find_all(exp.Table))
+
+
+def query_frame(spark: SparkSession, sql: str, frame_of: Callable[[TableRef], DataFrame]) -> DataFrame:
+    """The rows of a user's query in Spark's dialect; its text stays as written but for the names of the tables."""
+    tree = _parsed(sql)
+    local = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    cuts: list[tuple[int, int, str]] = []
+    names: dict[TableRef, str] = {}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier) or (not table.db and table.name.casefold() in local):
+            continue
+        name = f"{{{names.setdefault(_table_ref(table), f't{len(names)}')}}}"
+        shown = name if table.alias else f"{name} AS {_escaped(SPARK.quote(table.name))}"
+        cuts.append((table.args["db"].meta["start"], table.this.meta["end"] + 1, shown))
+    for column in tree.find_all(exp.Column):
+        if (schema := column.args.get("db")) is not None:
+            cuts.append((schema.meta["start"], column.args["table"].meta["start"], ""))
+    return _sql(spark, _cut(sql, cuts), {name: frame_of(ref) for ref, name in names.items()})
+
+
+def _cut(sql: str, cuts: Iterable[tuple[int, int, str]]) -> str:
+    """The text with some of its pieces replaced, and the braces of the others escaped."""
+    pieces, at = [], 0
+    for start, end, text in sorted(cuts):
+        pieces += [_escaped(sql[at:start]), text]
+        at = end
+    return "".join([*pieces, _escaped(sql[at:])])
+
+
+def _parsed(sql: str) -> exp.Query:
+    try:
+        trees = [tree for tree in parse(sql, read=SPARK.name) if tree is not None]
+    except SqlglotError as error:
+        raise BackendError(f"the query cannot be read: {error}", hint="write it in Spark's dialect") from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise SpecError("a source is one SELECT", hint="leave out other statements")
+    return trees[0]
+
+
+def _table_ref(table: exp.Table) -> TableRef:
+    if not table.db or table.catalog:
+        raise SpecError(f"the query reads {table.sql(SPARK.name)}", hint="write tables as schema.table")
+    return TableRef(table.db, table.name)

@@ -1,0 +1,91 @@
+"""Rows between SQLite files and Parquet files as Arrow batches, by the ADBC driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .optional import optional
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["copy_in", "copy_out"]
+
+BATCH_ROWS = 65_536
+
+
+def copy_out(source: Path, target: Path, classes: Mapping[str, set[str]]) -> None:
+    """Write the table `rows` of a SQLite file as Parquet; `classes` says which storage classes each column holds."""
+    import pyarrow.parquet as pq
+
+    driver = optional("adbc_driver_sqlite.dbapi", extra="sqlite")
+    probe = ", ".join(_PROBE[_storage(held)] for held in classes.values())
+    shown = ", ".join(f"{_shown(name, held)} AS {_quote(name)}" for name, held in classes.items())
+    with driver.connect(str(source)) as connection, connection.cursor() as cursor:
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+        # The driver takes its types from the first rows, which may all be NULL: a typed row goes before them.
+        cursor.execute(f"SELECT {probe} UNION ALL SELECT {shown} FROM rows")
+        reader = cursor.fetch_record_batch()
+        schema = reader.schema
+        schema = _renamed(schema, list(classes))
+        with pq.ParquetWriter(str(target), schema) as writer:
+            for batch in _without_first(reader):
+                writer.write_batch(batch.rename_columns(list(classes)))
+
+
+def copy_in(folder: Path, target: Path, table: str) -> None:
+    """Fill a new table of a new SQLite file with the Parquet files in `folder`."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    driver = optional("adbc_driver_sqlite.dbapi", extra="sqlite")
+    rows = ds.dataset(str(folder), format="parquet")
+    scanner = rows.scanner(batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
+    reader = pa.RecordBatchReader.from_batches(rows.schema, scanner.to_batches())
+    with driver.connect(str(target), autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode = OFF")
+        cursor.execute("PRAGMA synchronous = OFF")
+        cursor.execute("BEGIN")
+        cursor.adbc_ingest(table, reader, mode="create")
+        cursor.execute("COMMIT")
+
+
+_PROBE = {"integer": "0", "real": "0.5", "text": "''", "blob": "x''"}
+
+
+def _storage(held: set[str]) -> str:
+    """The one storage class a column travels in."""
+    if "blob" in held:
+        return "blob"
+    if not held or "text" in held:
+        return "text"
+    return "real" if "real" in held else "integer"
+
+
+def _shown(name: str, held: set[str]) -> str:
+    column = _quote(name)
+    storage = _storage(held)
+    if storage == "text" and "real" in held:
+        return f"CASE typeof({column}) WHEN 'real' THEN printf('%!.17g', {column}) ELSE CAST({column} AS TEXT) END"
+    if held <= {storage}:
+        return f"CAST({column} AS {storage})" if not held else column
+    return f"CAST({column} AS {storage})"
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _renamed(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+
+
+def _without_first(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    first = True
+    for batch in reader:
+        yield batch.slice(1) if first else batch
+        first = False

@@ -1,0 +1,191 @@
+"""SQLite backend."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import BackendError, ConflictError, ConnectError, FlowError
+from ..spec.connection import Connection
+from ..spec.place import TableRef
+from ..spec.table import Table
+from ..strategies.base import EVENT_TIME
+from ..types import UUID, Boolean, ColumnType, Date, Double, Float, Numeric, Timestamp, TimestampTZ
+from . import sqlite_arrow, sqlite_functions
+from .base import Actual, ActualColumn, Backend, Capabilities, Workshop
+from .sql import SqlBackend, SqlConnection, SqlCursor
+from .sql_change import STAGED
+from .sql_text import replace_tables
+from .sqlite import SqliteDialect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EXACT_DIGITS = 15
+
+
+@dataclass(frozen=True, repr=False)
+class SQLiteConnection(Connection):
+    """A SQLite file, or `:memory:`, which lasts as long as the project is open."""
+
+    kind = "sqlite"
+    schemes = ("sqlite",)
+
+    path: str
+
+    def open(self, workshop: Workshop) -> SQLiteBackend:
+        """The backend of this connection."""
+        return SQLiteBackend(self, workshop)
+
+
+class SQLiteBackend(SqlBackend):
+    """SQLite in this process.
+
+    SQLite has no schemas: `analytics.customer_dim` is one table with the point in its name, `main.orders` is `orders`.
+    A user's query may name it either way.
+    """
+
+    can = Capabilities(pushed=True, enforces_keys=True)
+    dialect = SqliteDialect()
+    connection: SQLiteConnection
+    BEGIN = "BEGIN IMMEDIATE"
+
+    def __init__(self, connection: SQLiteConnection, workshop: Workshop) -> None:
+        super().__init__(connection, workshop)
+        self._anchor: SqlConnection | None = None
+        self._uri = Path(connection.path).absolute().as_uri()
+        if connection.path == ":memory:":
+            self._uri = f"file:ematix_{uuid.uuid4().hex}?mode=memory&cache=shared"
+            self._anchor = self.connect()
+
+    def connect(self) -> SqlConnection:
+        connection = sqlite3.connect(self._uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+        sqlite_functions.register(connection)
+        return connection
+
+    def close(self) -> None:
+        if self._anchor is not None:
+            self._anchor.close()
+            self._anchor = None
+
+    def ping(self) -> str:
+        with self.session() as connection:
+            connection.execute("SELECT COUNT(*) FROM sqlite_master")
+        return f"SQLite {sqlite3.sqlite_version}, {self.connection.path}"
+
+    def same_system(self, other: Backend) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, SQLiteBackend) or ":memory:" in (self.connection.path, other.connection.path):
+            return False
+        return Path(self.connection.path).resolve() == Path(other.connection.path).resolve()
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        return (sqlite3.Error,)
+
+    def translate(self, error: Exception) -> FlowError:
+        where = f"connection {self.connection.name!r} (sqlite)"
+        text = str(error)
+        if "locked" in text:
+            return ConflictError(f"{where}: {text}", hint="another process is writing to the file; run again")
+        if "unable to open" in text or "not a database" in text or "disk I/O" in text:
+            return ConnectError(f"{where}: {text}: {self.connection.path}", hint="check the path and its folder")
+        return BackendError(f"{where}: {text}")
+
+    def table_name(self, table: TableRef) -> exp.Table:
+        name = table.name if table.schema == "main" else f"{table.schema}.{table.name}"
+        return exp.table_(name, quoted=True)
+
+    def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
+        """SQLite has none to create."""
+
+    def user_sql(self, sql: str) -> str:
+        return replace_tables(super().user_sql(sql), self.dialect.name, self._own_name)
+
+    def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
+        name = self.table_name(table).sql("sqlite")
+        rows = connection.execute(f"PRAGMA main.table_info({name})").fetchall()
+        if not rows:
+            return None
+        columns = tuple(
+            ActualColumn(str(column), self.dialect.column_type(str(kind)), str(kind), not required, bool(key))
+            for _, column, kind, required, _, key in rows
+        )
+        unique = []
+        for _, index, _, origin, _ in connection.execute(f"PRAGMA main.index_list({name})").fetchall():
+            if origin == "u":
+                quoted = self.dialect.quote(str(index))
+                parts = connection.execute(f"PRAGMA main.index_info({quoted})").fetchall()
+                unique.append(tuple(str(part[2]) for part in parts))
+        return Actual(columns, tuple(unique))
+
+    def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
+        """Copy the rows into a file of their own, then stream that file through Arrow.
+
+        The copy is what makes the read a snapshot, lets the types be known before the first batch, and works for
+        `:memory:`.
+        """
+        copy = folder / "rows.sqlite"
+        connection.execute(f"ATTACH {exp.Literal.string(str(copy)).sql('sqlite')} AS _ematix_out")
+        connection.execute("PRAGMA _ematix_out.journal_mode = OFF")
+        connection.execute("PRAGMA _ematix_out.synchronous = OFF")
+        connection.execute(f"CREATE TABLE _ematix_out.rows AS SELECT * FROM (\n{sql}\n) AS _source")
+        described = connection.execute("PRAGMA _ematix_out.table_info(rows)").fetchall()
+        names = [str(row[1]) for row in described]
+        flags = ", ".join(
+            f"MAX(typeof({self.dialect.quote(name)}) = '{storage}')" for name in names for storage in _STORAGE
+        )
+        seen = connection.execute(f"SELECT {flags} FROM _ematix_out.rows").fetchall()[0]
+        connection.execute("DETACH _ematix_out")
+        classes = [
+            {storage for storage, flag in zip(_STORAGE, seen[4 * at : 4 * at + 4], strict=True) if flag}
+            for at in range(len(names))
+        ]
+        sqlite_arrow.copy_out(copy, folder / "rows.parquet", dict(zip(names, classes, strict=True)))
+        copy.unlink()
+
+    def prepare_frame(self, frame: DataFrame, table: Table) -> DataFrame:
+        types = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
+        return frame.selectExpr(*(carried(name, types[name]) for name in frame.columns))
+
+    def stage(self, connection: SqlConnection, folder: Path, table: Table) -> None:
+        file = self.workshop.folder("sqlite") / "incoming.sqlite"
+        sqlite_arrow.copy_in(folder, file, "incoming")
+        connection.execute(f"ATTACH {exp.Literal.string(str(file)).sql('sqlite')} AS _ematix_in")
+        connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS SELECT * FROM _ematix_in.incoming")
+
+    def rows_changed(self, cursor: SqlCursor) -> int:
+        return int(cursor.rowcount)  # type: ignore[attr-defined]
+
+    def _own_name(self, schema: str, name: str) -> str | None:
+        if schema in ("", "main", "temp"):
+            return None
+        return self.table_name(TableRef(schema, name)).sql("sqlite")
+
+
+_STORAGE = ("integer", "real", "text", "blob")
+
+
+def carried(name: str, type: ColumnType) -> str:
+    """The Spark expression that gives a column in the form SQLite keeps it in."""
+    column = f"`{name.replace('`', '``')}`"
+    match type:
+        case Timestamp() | TimestampTZ():
+            value = f"date_format({column}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
+        case Date() | UUID():
+            value = f"lower(cast({column} as string))"
+        case Boolean():
+            value = f"cast({column} as int)"
+        case Numeric(precision, _):
+            value = f"cast({column} as {'double' if precision <= EXACT_DIGITS else 'string'})"
+        case Float() | Double():
+            refused = f"raise_error('column {name}: SQLite cannot keep NaN')"
+            value = f"if(isnan({column}), cast({refused} as double), cast({column} as double))"
+        case _:
+            value = column
+    return f"{value} as {column}"

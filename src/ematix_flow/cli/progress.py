@@ -1,0 +1,121 @@
+"""What a run is doing, shown on stderr while it runs: its step, and Spark's tasks where Spark works."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..events import Event, RunFinished, RunStarted, StepStarted
+from .screen import notices, show
+from .workspace import users_prints
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..engine.activity import Activity
+    from ..project import Project
+
+_POLL_SECONDS = 0.25
+_DOING = {"read": "reading", "load": "loading"}
+
+
+@contextmanager
+def watched(project: Project, *, verbose: bool = False) -> Iterator[None]:
+    """Show the run inside the block: live on a terminal, as lines with `verbose`, otherwise not at all."""
+    console = notices()
+    with users_prints():
+        if verbose:
+            # Spark's own log shares the terminal then, and would tear a live display apart.
+            stop = project.bus.subscribe(lambda event: _tell(console, event))
+            try:
+                yield
+            finally:
+                stop()
+        elif sys.stderr.isatty():
+            with _live(project, console):
+                yield
+        else:
+            yield
+
+
+def _tell(console: Console, event: Event) -> None:
+    match event:
+        case RunStarted():
+            text = f"run {event.run_id} started ({event.mode}, {event.path})"
+        case StepStarted():
+            text = _DOING.get(event.step, event.step)
+        case RunFinished():
+            text = event.status
+        case _:
+            return
+    show(console, f"{event.at:%H:%M:%S} {event.pipeline}: {text}")
+
+
+@contextmanager
+def _live(project: Project, console: Console) -> Iterator[None]:
+    display = _Display(project, console)
+    stop = project.bus.subscribe(display.on_event)
+    try:
+        with display.bar:
+            yield
+    finally:
+        stop()
+        display.close()
+
+
+class _Display:
+    """A line that follows one run."""
+
+    def __init__(self, project: Project, console: Console) -> None:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._project = project
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[tasks]}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._line = self.bar.add_task("planning", total=None, tasks="")
+        self._ended = threading.Event()
+        self._poll = threading.Thread(target=self._follow_spark, name="spark-activity", daemon=True)
+
+    def on_event(self, event: Event) -> None:
+        """Show where the run is."""
+        match event:
+            case RunStarted():
+                self._describe(event, "starting")
+                if event.path != "same_db" and not self._poll.is_alive():
+                    self._poll.start()
+            case StepStarted():
+                self._describe(event, _DOING.get(event.step, event.step))
+
+    def close(self) -> None:
+        """Stop asking Spark."""
+        self._ended.set()
+        if self._poll.is_alive():
+            self._poll.join(timeout=2)
+
+    def _describe(self, event: Event, doing: str) -> None:
+        self.bar.update(self._line, description=f"{event.pipeline}: {doing}")
+
+    def _follow_spark(self) -> None:
+        from ..engine.activity import activity
+        from ..engine.session import is_running
+
+        self.bar.update(self._line, tasks="starting Spark")
+        while not self._ended.wait(_POLL_SECONDS):
+            # Asking for a session that does not run would start one, and that is for the run to do.
+            if is_running():
+                self._show_tasks(activity(self._project.workshop.spark()))
+
+    def _show_tasks(self, doing: Activity) -> None:
+        total = doing.tasks_total or None
+        text = f"Spark tasks {doing.tasks_done}/{doing.tasks_total}" if total else ""
+        self.bar.update(self._line, total=total, completed=doing.tasks_done, tasks=text)
