@@ -1,7 +1,7 @@
 """What a load must do, row by row in plain Python, written from the rules and not from the queries.
 
-`expect` takes the rows of the target and the incoming rows as dictionaries and gives the rows afterwards and the counts,
-or raises `Offence` with the code of the guard that refuses the load. Instants are aware datetimes.
+`expect` takes the rows of the target and the incoming rows as dictionaries; it gives the rows afterwards and the
+counts, or raises `Offence` with the code of the guard that refuses the load. Instants are aware datetimes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Row = dict[str, object]
 Key = tuple[object, ...]
 
 
-class Offence(Exception):
+class Offence(Exception):  # noqa: N818 - a refusal is what is expected, not an error
     """A load that is refused."""
 
     def __init__(self, code: str) -> None:

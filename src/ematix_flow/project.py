@@ -91,9 +91,7 @@ class Project:
         self, pipeline: Pipeline, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
     ) -> RunResult:
         """Run a pipeline once."""
-        source, target = self._systems(pipeline)
-        systems = Systems(source, target, self.workshop, self.bus)
-        return run_plan(self.plan(pipeline), systems, now=now, token=token, dry_run=dry_run)
+        return self._run(self.plan(pipeline), now=now, token=token, dry_run=dry_run)
 
     def preview(self, pipeline: Pipeline) -> PreviewResult:
         """The plan as data, without opening any connection."""
@@ -102,24 +100,20 @@ class Project:
     def dry_run(self, pipeline: Pipeline, *, now: datetime | None = None) -> PreviewResult:
         """The plan with the exact counts of a run that leaves nothing; a failure is part of the answer."""
         plan = self.plan(pipeline)
-        source, target = self._systems(pipeline)
         try:
-            result = self.run(pipeline, now=now, dry_run=True)
+            result = self._run(plan, now=now, dry_run=True)
             counts = {name: count for name, count in result.items() if name.startswith(("rows_", "closed_"))}
         except FlowError as error:
             counts = {"error": f"{type(error).__name__}: {error}"}
-        return explain(plan, source, target, dry_run=counts)
+        return explain(plan, *self._systems(pipeline), dry_run=counts)
 
     def runs(self, *, pipeline: str | None = None, limit: int = 50) -> list[Run]:
         """Recorded runs of this project's pipelines, newest first, from every system they load into."""
         wanted = [self.pipeline(pipeline)] if pipeline else self.pipelines()
-        names = {each.name for each in wanted}
-        records: dict[str, Run] = {}
-        for target in sorted({each.target_connection for each in wanted}):
-            for run in self.backend(target).ledger.runs(pipeline=pipeline, limit=limit):
-                if run.pipeline in names:
-                    records[run.run_id] = run
-        return sorted(records.values(), key=lambda run: run.started_at, reverse=True)[:limit]
+        records: list[Run] = []
+        for each in wanted:
+            records += self.backend(each.target_connection).ledger.runs(pipeline=each.name, limit=limit)
+        return sorted(records, key=lambda run: run.started_at, reverse=True)[:limit]
 
     def close(self) -> None:
         """Let go of every system, and of the Spark session if this project started it."""
@@ -129,6 +123,12 @@ class Project:
         from .engine import session  # Spark's machinery loads only where a session may have been started
 
         session.close_session()
+
+    def _run(
+        self, plan: Plan, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
+    ) -> RunResult:
+        systems = Systems(*self._systems(plan.pipeline), self.workshop, self.bus)
+        return run_plan(plan, systems, now=now, token=token, dry_run=dry_run)
 
     def _systems(self, pipeline: Pipeline) -> tuple[Backend, Backend]:
         target = self.backend(pipeline.target_connection)

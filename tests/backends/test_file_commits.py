@@ -201,7 +201,8 @@ staging, one = staged(log, state, "crashed")
 two = staging.path / "data" / "two.csv"
 two.write_text("rows")
 two = DataFile("part-two.csv", 0, str(two.relative_to(log.folder)))
-entry = Entry(seq=state.seq + 1, token="crashed", instant=NOON, run=run("crashed"), added=(one, two), removed=tuple(state.files))
+old = tuple(state.files)
+entry = Entry(seq=state.seq + 1, token="crashed", instant=NOON, run=run("crashed"), added=(one, two), removed=old)
 if stop == "before the commit":
     die()
 log.commit(entry, staging)

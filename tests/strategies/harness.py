@@ -1,4 +1,4 @@
-"""The least that can run a strategy on an engine: tables, guards, the change into a temporary table, delete and upsert."""
+"""The least that runs a strategy on an engine: tables, guards, the change in a temporary table, delete and upsert."""
 
 from __future__ import annotations
 
@@ -94,13 +94,17 @@ class Bench(ABC):
     def table(self) -> list[Row]:
         """The target's rows as the oracle writes them."""
         shown = ", ".join(
-            self.dialect.text(exp.column(name, quoted=True), self.types[name]).as_(f"_{name}", quoted=True).sql(self.dialect.name)
+            self.dialect.text(exp.column(name, quoted=True), self.types[name])
+            .as_(f"_{name}", quoted=True)
+            .sql(self.dialect.name)
             if not isinstance(self.types[name], Boolean | BigInt)
             else self.dialect.quote(name)
             for name in self.names
         )
         rows = self.rows(f"SELECT {shown} FROM target")
-        return [{name: _read(value, self.types[name]) for name, value in zip(self.names, row, strict=True)} for row in rows]
+        return [
+            {name: _read(value, self.types[name]) for name, value in zip(self.names, row, strict=True)} for row in rows
+        ]
 
     @abstractmethod
     def create(self, table: str, names: Sequence[str]) -> None: ...
@@ -115,7 +119,9 @@ class Bench(ABC):
     def rows(self, sql: str) -> list[tuple[object, ...]]: ...
 
     def _ddl(self, table: str, names: Sequence[str]) -> str:
-        columns = ", ".join(f"{self.dialect.quote(name)} {self.dialect.type_name(self.type_of(name))}" for name in names)
+        columns = ", ".join(
+            f"{self.dialect.quote(name)} {self.dialect.type_name(self.type_of(name))}" for name in names
+        )
         return f"CREATE TEMPORARY TABLE {table} ({columns})"
 
 

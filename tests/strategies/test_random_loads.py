@@ -5,19 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
 
 from ematix_flow.strategies.base import EVENT_TIME, Counts, Intent
 from ematix_flow.types import BigInt, Text
-from tests.oracle import Moment, Offence, Row, expect
+from tests.oracle import Expected, Moment, Offence, Row, expect
 from tests.strategies.harness import Bench, DuckDBBench, SqliteBench, intent_for, ordered, with_options
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TYPES = {"k": BigInt(), "region": Text(), "v": Text(), "w": BigInt(), "note": Text()}
 KEYS = ("k", "region")
-SEEDS = range(16)
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))]
 
 BENCHES = {"duckdb": DuckDBBench, "sqlite": SqliteBench}
 
@@ -51,15 +52,21 @@ def random_rows(dice: random.Random, *, event_time: bool, around: datetime, uniq
     return list(rows.values())
 
 
+def outcome(mode: str, before: Sequence[Row], rows: Sequence[Row], intent: Intent, moment: Moment) -> Expected | str:
+    try:
+        return expect(mode, before, rows, intent, moment)
+    except Offence as offence:
+        return offence.code
+
+
 def check_load(bench: Bench, mode: str, rows: Sequence[Row], intent: Intent, moment: Moment) -> Counts | None:
     """The engine and the oracle agree on the table, the counts, or the offence."""
     before = bench.table()
-    try:
-        expected = expect(mode, before, rows, intent, moment)
-    except Offence as offence:
+    expected = outcome(mode, before, rows, intent, moment)
+    if isinstance(expected, str):
         with pytest.raises(Offence) as refused:
             bench.load(rows, intent, moment)
-        assert refused.value.code == offence.code
+        assert refused.value.code == expected
         assert ordered(bench.table()) == ordered(before)
         return None
     counts = bench.load(rows, intent, moment)
@@ -77,7 +84,7 @@ def check_history(before: Sequence[Row], after: Sequence[Row], counts: Counts) -
     for row in sorted(after, key=lambda row: row["valid_from"]):
         by_key.setdefault(tuple(row[key] for key in KEYS), []).append(row)
     for versions in by_key.values():
-        for version, following in zip(versions, versions[1:], strict=False):
+        for version, following in pairwise(versions):
             assert version["valid_to"] is not None
             assert version["valid_from"] <= version["valid_to"] <= following["valid_from"]
             assert version["valid_from"] < following["valid_from"]
@@ -120,7 +127,7 @@ def test_scd2_loads_agree_with_the_oracle_and_repeat_without_change(
     dice = random.Random(f"{seed} {options}")
     intent = intent_for("scd2", TYPES, keys=KEYS, compare=("v", "w"), **options)
     bench, clock = bench_class("scd2", intent), moments()
-    for _ in range(8):
+    for _ in range(6):
         moment = next(clock)
         rows = random_rows(dice, event_time=intent.event_time, around=moment.now)
         counts = check_load(bench, "scd2", rows, intent, moment)
@@ -158,7 +165,9 @@ def test_merge_loads_agree_with_the_oracle_and_repeat_without_change(
 
 @pytest.mark.parametrize("mode", ["append", "truncate"])
 @pytest.mark.parametrize("primary_key", [(), KEYS], ids=["no key", "key"])
-def test_append_and_truncate_agree_with_the_oracle(bench_class: type[Bench], mode: str, primary_key: tuple[str, ...]) -> None:
+def test_append_and_truncate_agree_with_the_oracle(
+    bench_class: type[Bench], mode: str, primary_key: tuple[str, ...]
+) -> None:
     dice = random.Random(f"{mode} {primary_key}")
     intent = intent_for(mode, TYPES, primary_key=primary_key)
     bench = bench_class(mode, intent)
@@ -167,7 +176,7 @@ def test_append_and_truncate_agree_with_the_oracle(bench_class: type[Bench], mod
 
 
 def test_a_switch_of_options_between_loads_agrees_with_the_oracle(bench_class: type[Bench]) -> None:
-    for seed in SEEDS:
+    for seed in range(4):
         dice = random.Random(seed)
         intent = intent_for("scd2", TYPES, keys=KEYS, compare=("v", "w"))
         bench, clock = bench_class("scd2", intent), moments()
@@ -183,7 +192,11 @@ def test_the_order_of_incoming_rows_does_not_matter(bench_class: type[Bench]) ->
     intent = intent_for("scd2", TYPES, keys=KEYS, compare=("v", "w"), event_time=True, late="insert")
     straight, shuffled = bench_class("scd2", intent), bench_class("scd2", intent)
     for moment, _ in zip(moments(), range(10), strict=False):
-        rows = [row for row in random_rows(dice, event_time=True, around=moment.now) if None not in (row["k"], row[EVENT_TIME])]
+        rows = [
+            row
+            for row in random_rows(dice, event_time=True, around=moment.now)
+            if None not in (row["k"], row[EVENT_TIME])
+        ]
         rows = list({(row["k"], row["region"], row[EVENT_TIME]): row for row in rows}.values())
         straight.load(rows, intent, moment)
         shuffled.load(dice.sample(rows, len(rows)), intent, moment)

@@ -1,4 +1,4 @@
-"""How SQL engines spell types, casts, instants, hashes and parsing: `Dialect`, its Spark form, and time templates.
+"""How SQL engines spell types, casts, instants, hashes and parsing: `Dialect`, and its Spark form.
 
 A query is written once without a dialect; `Dialect.render` fills in the values of the run and replaces the calls that
 no two engines share (`ROW_HASH`, `PARSE_TIMESTAMP`, `PARSE_DATE` and their `_STRICT` forms) before it renders the text.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import ClassVar
 
 from sqlglot import exp
 
-from ..errors import SpecError, UnsupportedError
+from ..errors import UnsupportedError
 from ..types import (
     JSON,
     JSONB,
@@ -36,13 +34,13 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
+from .template import Template
 
 __all__ = [
     "CastingDialect",
     "Dialect",
     "KnownTypes",
     "SparkDialect",
-    "Template",
     "call",
     "choose",
     "joined",
@@ -53,6 +51,7 @@ __all__ = [
 
 
 KnownTypes = Mapping[str, ColumnType | type[Numeric] | type[String]]
+"""Types by the name an engine reports; a class takes the parameters of the name."""
 
 
 class Dialect(ABC):
@@ -63,7 +62,6 @@ class Dialect(ABC):
     type_names: ClassVar[Mapping[str, str]]
     """Per kind of type, the name in DDL."""
     known_types: ClassVar[KnownTypes]
-    """Per type name as the engine reports it, the type; a class takes the parameters of the name."""
     max_precision: ClassVar[int | None] = 38
 
     def quote(self, *parts: str) -> str:
@@ -144,7 +142,7 @@ class Dialect(ABC):
                 root = new
             else:
                 node.replace(new)
-        return root.sql(self.name)
+        return root.sql(self.name, copy=False)
 
     def _replacement(
         self, node: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]
@@ -164,6 +162,8 @@ class Dialect(ABC):
     def _value(self, name: str, value: object, types: Mapping[str, ColumnType]) -> exp.Expression:
         if value is None:
             return exp.null()
+        if isinstance(value, exp.Expression):
+            return value.copy()
         if isinstance(value, datetime):
             return self.instant(value)
         if name == "run_id":
@@ -317,56 +317,6 @@ class SparkDialect(CastingDialect):
 _UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
-@dataclass(frozen=True)
-class Template:
-    """A format such as ``YYYY-MM-DD HH24:MI:SS`` as the shape that texts must have and as what they mean in ISO form.
-
-    ``shape`` is a regular expression with one group per part, as RE2, Java and Python read it; the other two
-    are replacements over its groups. A text without offset is in UTC; a final ``Z`` may follow seconds.
-    """
-
-    shape: str
-    timestamp: str
-    date: str
-
-    @staticmethod
-    @lru_cache(maxsize=256)
-    def of(template: str) -> Template:
-        """The template that a format describes."""
-        shape, groups, position = "", dict[str, int](), 0
-        while position < len(template):
-            part = _PART.match(template, position)
-            if part is None or part["field"] in groups:
-                raise SpecError(
-                    f"the format {template!r} cannot be read at {template[position:]!r}",
-                    hint="use YYYY MM DD HH24 MI SS MS OF, each once, and put other letters in double quotes",
-                )
-            if field := part["field"]:
-                groups[field] = len(groups) + 1
-                shape += _SHAPES[field]
-            else:
-                shape += re.escape(part[0].strip('"') if part[0].startswith('"') else part[0])
-            position = part.end()
-        if not {"YYYY", "MM", "DD"} <= set(groups):
-            raise SpecError(f"the format {template!r} does not name a day", hint="name YYYY, MM and DD")
-        if "SS" in groups and "OF" not in groups:
-            shape += "Z?"
-        return Template(shape, *_iso(groups))
-
-
-_PART = re.compile(r'(?P<field>YYYY|HH24|MM|DD|MI|SS|MS|OF)|"[^"]*"|[TZ]|[^A-Za-z"]')
-_SHAPES = {
-    "YYYY": "([0-9]{3}[1-9]|[0-9]{2}[1-9][0-9]|[0-9][1-9][0-9]{2}|[1-9][0-9]{3})",
-    "MM": "(0[1-9]|1[0-2])",
-    "DD": "(0[1-9]|[12][0-9]|3[01])",
-    "HH24": "([01][0-9]|2[0-3])",
-    "MI": "([0-5][0-9])",
-    "SS": "([0-5][0-9])",
-    "MS": "([0-9]{1,6})[0-9]*",
-    "OF": "(Z|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)",
-}
-
-
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """A function of the engine, by its own name."""
     return exp.Anonymous(this=name, expressions=list(arguments))
@@ -405,14 +355,3 @@ def utc_text(value: datetime) -> str:
 def _parse_arguments(node: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
     value, *formats = node.expressions
     return value, tuple(literal.name for literal in formats)
-
-
-def _iso(groups: Mapping[str, int]) -> tuple[str, str]:
-    """What the groups mean, in the order of ISO; parts that are missing are zero."""
-
-    def part(field: str, missing: str) -> str:
-        return f"\\{groups[field]}" if field in groups else missing
-
-    date = f"{part('YYYY', '')}-{part('MM', '')}-{part('DD', '')}"
-    time = f"{part('HH24', '00')}:{part('MI', '00')}:{part('SS', '00')}.{part('MS', '0')}"
-    return f"{date} {time}{part('OF', 'Z')}", date

@@ -1,4 +1,4 @@
-"""DuckDB."""
+"""How DuckDB spells types, casts, instants, hashes and parsing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .dialect import CastingDialect, KnownTypes, Template, call, choose, one_of, text_literal
+from .dialect import CastingDialect, KnownTypes, call, choose, one_of, text_literal
+from .template import Template
 
 __all__ = ["DuckDBDialect"]
 
@@ -33,6 +34,7 @@ class DuckDBDialect(CastingDialect):
     """DuckDB's SQL; the session runs in UTC."""
 
     name = "duckdb"
+    max_precision: ClassVar[int] = 38
     text_type = "VARCHAR"
     whole_types = (
         "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
@@ -76,6 +78,9 @@ class DuckDBDialect(CastingDialect):
             # Through microseconds, so that the session's zone has no say.
             moment = call("MAKE_TIMESTAMP", call("EPOCH_US", value.copy()))
             return call("STRFTIME", moment, text_literal("%Y-%m-%d %H:%M:%S.%f"))
+        if isinstance(type, Numeric) and type.precision == type.scale < self.max_precision:
+            # A decimal without digits before the point is shown as `.5`.
+            return super().text(value, Numeric(type.precision + 1, type.scale))
         return super().text(value, type)
 
     def sha256(self, text: exp.Expr) -> exp.Expression:

@@ -20,6 +20,7 @@ from .duckdb import DuckDBDialect
 from .optional import optional
 from .sql import SqlBackend, SqlConnection, SqlCursor
 from .sql_change import STAGED
+from .sql_text import replace_tables
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,6 +83,30 @@ class DuckDBBackend(SqlBackend):
         if not isinstance(other, DuckDBBackend) or ":memory:" in (self.connection.path, other.connection.path):
             return False
         return Path(self.connection.path).resolve() == Path(other.connection.path).resolve()
+
+    def table_name(self, table: TableRef) -> exp.Table:
+        """DuckDB names a database after its file and cannot tell it from a schema of the same name: then both are said."""
+        named = super().table_name(table)
+        if self._is_ambiguous(table.schema):
+            named.set("catalog", exp.to_identifier(self._database, quoted=True))
+        return named
+
+    def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
+        parts = (self._database, schema) if self._is_ambiguous(schema) else (schema,)
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self.dialect.quote(*parts)}")
+
+    def user_sql(self, sql: str) -> str:
+        return replace_tables(super().user_sql(sql), self.dialect.name, self._own_name)
+
+    @property
+    def _database(self) -> str:
+        return Path(self.connection.path).name.partition(".")[0]
+
+    def _is_ambiguous(self, schema: str) -> bool:
+        return self._anchor is None and schema.casefold() == self._database.casefold() and schema not in RESERVED
+
+    def _own_name(self, schema: str, name: str) -> str | None:
+        return self.relation_sql(TableRef(schema, name)) if schema and self._is_ambiguous(schema) else None
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
         return (optional("duckdb", extra="duckdb").Error,)
@@ -146,6 +171,9 @@ class DuckDBBackend(SqlBackend):
                 return f"CAST({quoted} AS {portable}) AS {quoted}"
         return quoted
 
+
+RESERVED = ("main", "temp", "system")
+"""Names that DuckDB gives to no database: a file called so gets another."""
 
 PORTABLE = (
     (r"UUID|JSON|BIT|TIME.*(?<!STAMP)|INTERVAL|ENUM\(.*\)|VARINT|BIGNUM|UHUGEINT|HUGEINT", "VARCHAR"),

@@ -168,9 +168,9 @@ class CommitLog:
 
     def commit(self, entry: Entry, staging: Staging) -> None:
         """Make `entry` the next commit, or raise ConflictError where somebody else has: the one decisive step."""
-        for file in entry.added:
-            if file.staged is not None:
-                _flush(self.folder / file.staged)
+        files = {self.folder / file.staged for file in entry.added if file.staged is not None}
+        for path in (*files, *{path.parent for path in files}):
+            _flush(path)
         draft = staging.path / "commit.json"
         draft.write_text(json.dumps(_entry_to_json(entry)), encoding="utf-8")
         _flush(draft)

@@ -18,6 +18,9 @@ __all__ = ["FORMATS", "FileFormat", "check_options", "file_format"]
 EMPTY_TEXT = "\ue000empty"
 """What the CSV reader gives for a quoted empty text, so that it is not taken for NULL."""
 
+_QUOTE = "\ue001"
+"""Stands for the quote in options that follow from it."""
+
 _INSTANT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 _CLOCK = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 _TEXT_TIMES = {"timeZone": "UTC", "timestampFormat": _INSTANT, "timestampNTZFormat": _CLOCK, "dateFormat": "yyyy-MM-dd"}
@@ -49,7 +52,8 @@ class FileFormat:
     def spark_options(self, given: Mapping[str, object], base: Mapping[str, str]) -> dict[str, str]:
         """`base` with the user's options over it, in Spark's words."""
         translated = {self.options[name].spark: self.options[name].convert(value) for name, value in given.items()}
-        return {**base, **{name: value for name, value in translated.items() if value is not None}}
+        merged = {**base, **{name: value for name, value in translated.items() if value is not None}}
+        return {name: value.replace(_QUOTE, merged.get("quote", '"')) for name, value in merged.items()}
 
 
 def file_format(name: str) -> FileFormat:
@@ -130,7 +134,7 @@ _CSV = {
 _CSV_FORM = {
     "header": "true",
     "quote": '"',
-    "escape": '"',
+    "escape": _QUOTE,
     "nullValue": "",
     "ignoreLeadingWhiteSpace": "false",
     "ignoreTrailingWhiteSpace": "false",
@@ -144,7 +148,7 @@ FORMATS: Mapping[str, FileFormat] = {
         "csv",
         _CSV,
         reading={**_CSV_FORM, **_STRICT, "multiLine": "true", "emptyValue": EMPTY_TEXT},
-        writing={**_CSV_FORM, **_TEXT_TIMES, "emptyValue": '""', "lineSep": "\n"},
+        writing={**_CSV_FORM, **_TEXT_TIMES, "emptyValue": _QUOTE * 2, "lineSep": "\n"},
         typed=False,
         unwritable=(Bytes,),
     ),

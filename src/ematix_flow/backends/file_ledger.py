@@ -38,8 +38,12 @@ class FileLedger(Ledger):
         _write(self._running, run)
 
     def end(self, run: Run) -> None:
-        """Record how a run ended that committed nothing."""
-        self.record(run)
+        """Record how a run ended that committed nothing; one whose commit is there stays a success."""
+        if run.table:
+            self._log_of(TableRef(run.schema, run.table)).roll_forward()
+        known = _read(self._finished / _document(run.run_id))
+        if known is None or known.status != "success":
+            self.record(run)
 
     def record(self, run: Run) -> None:
         """Write the final record of `run`; may be repeated."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -74,16 +74,25 @@ class FileReader:
         """The rows of files that others wrote: by name, whatever columns they have."""
         if self.format.typed:
             return self._load(files, base, None, {"mergeSchema": "true"})
-        # Other files may not have their columns in another order than the first one has.
-        return self._restored(self._load(files, base, None, {"enforceSchema": "false"}))
+        first = next((file for file in files if file.stat().st_size), files[0])
+        # Spark reads a header with line breaks allowed only from paths without brackets, so they are not allowed in it.
+        header = self._load([first], first.parent, None, {}, {"multiLine": "false"}).columns
+        texts = tuple(Column(Text(), name=name) for name in header)
+        # The other files may not have their columns in another order than the first one.
+        return self._restored(self._load(files, base, texts, {"enforceSchema": "false"}))
 
     def _load(
-        self, files: Sequence[Path], base: Path, columns: Iterable[Column] | None, more: Mapping[str, str]
+        self,
+        files: Sequence[Path],
+        base: Path,
+        columns: Iterable[Column] | None,
+        more: Mapping[str, str],
+        fixed: Mapping[str, str] | None = None,
     ) -> DataFrame:
         partitioned = any("=" in part for file in files for part in file.relative_to(base).parent.parts)
         place = {"basePath": str(base)} if partitioned else {"recursiveFileLookup": "true"}
         options = self.format.spark_options(self.options, {**self.format.reading, **more, **place})
-        reader = self.spark.read.format(self.format.spark).options(**options)
+        reader = self.spark.read.format(self.format.spark).options(**{**options, **(fixed or {})})
         if columns is not None:
             reader = reader.schema(schema_ddl(columns))
         return reader.load([_escaped(file) for file in files])
@@ -136,13 +145,13 @@ class FileTable:
             frames.append(conform(frame, layout.columns, given))
         return reduce(lambda one, other: one.unionAll(other), frames)
 
-    def actual(self, state: LogState, reader: FileReader) -> Actual | None:
+    def actual(self, state: LogState, open_reader: Callable[[], FileReader]) -> Actual | None:
         """The table as it is: as declared where a load wrote it, otherwise as the files say."""
         if not self.exists(state):
             return None
         layout = self.layout(state)
         if layout is None:
-            return Actual(_reflected(self.frame(state, reader)))
+            return Actual(_reflected(self.frame(state, open_reader())))
         return Actual(
             tuple(
                 ActualColumn(
@@ -152,11 +161,11 @@ class FileTable:
             )
         )
 
-    def target_layout(self, state: LogState, declared: Table, reader: FileReader) -> Layout:
+    def target_layout(self, state: LogState, declared: Table, open_reader: Callable[[], FileReader]) -> Layout:
         """The layout to load `declared` into: the stored one, or the files' own, or the declared one."""
         stored = self.layout(state)
         if stored is None and self.foreign(state):
-            stored = Layout(self._adopted(state, declared, reader), self._found_partitions(state))
+            stored = Layout(self._adopted(state, declared, open_reader()), self._found_partitions(state))
         if stored is None:
             return Layout(declared.columns, declared.partition_columns)
         if stored.partitions != declared.partition_columns:

@@ -97,8 +97,7 @@ class FilesBackend(Backend):
             if part.startswith(("_", ".")) or "/" in part or os.sep in part or "\0" in part:
                 hint = "names of folders hold no separators and do not begin with _ or ."
                 raise SpecError(f"{part!r} in {table} cannot be the name of a folder", hint=hint)
-        ledger = FileLedger(self.root, self.log)
-        return CommitLog(self.root / table.schema / table.name, published=ledger.record)
+        return CommitLog(self.root / table.schema / table.name, published=self.ledger.record)
 
     def ping(self) -> str:
         """The folder and how many tables it holds."""
@@ -130,8 +129,7 @@ class FilesBackend(Backend):
     def columns(self, table: TableRef) -> Actual | None:
         """The table as declared where a load wrote it, as its files say otherwise; None where there are none."""
         found = FileTable(self.log(table))
-        state = found.log.state()
-        return found.actual(state, self.reader()) if found.exists(state) else None
+        return found.actual(found.log.state(), self.reader)
 
     @contextmanager
     def load(self, incoming: Relation, table: Table, commit: Commit) -> Iterator[Load]:
@@ -165,7 +163,8 @@ class FilesBackend(Backend):
         same = place.format == self.connection.format
         options = self.connection.options if same else {}
         reader = FileReader(self.workshop.spark(), file_format(place.format), options)
-        log = CommitLog(self.root / inner)
+        log = CommitLog(self.root / inner, published=self.ledger.record)
+        log.roll_forward()
         if same and (state := log.state()).seq:
             return FileTable(log).frame(state, reader)
         files = self._files_at(place.path)
@@ -221,7 +220,7 @@ class FilesLoad(Load):
     @cached_property
     def layout(self) -> Layout:
         """The columns as the load leaves them."""
-        return self._table.target_layout(self._state, self.declared, self.backend.reader())
+        return self._table.target_layout(self._state, self.declared, self.backend.reader)
 
     def evolve(self, change: SchemaChange) -> None:
         """Take the new columns into the layout, which is committed with the rows."""

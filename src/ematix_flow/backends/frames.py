@@ -17,12 +17,15 @@ from ..types import ColumnType
 from .dialect import SparkDialect
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = [
     "SPARK",
     "FrameQueries",
     "Tally",
+    "arrow_frame",
     "conform",
     "mentions",
     "null_rules",
@@ -154,6 +157,13 @@ def conform(frame: DataFrame, columns: Iterable[Column], given: Mapping[str, Col
             value = SPARK.cast(value, column.type)
         shown.append(f"{value.sql(SPARK.name)} AS {SPARK.quote(column.name)}")
     return frame.selectExpr(*shown)
+
+
+def arrow_frame(spark: SparkSession, rows: pa.Table, schema: str | StructType) -> DataFrame:
+    """Arrow rows as a frame."""
+    # Spark takes an empty batch for the end of the rows.
+    filled = [batch for batch in rows.to_batches() if batch.num_rows]
+    return spark.createDataFrame(type(rows).from_batches(filled, rows.schema), schema)
 
 
 def mentions(query: exp.Query, name: str) -> bool:

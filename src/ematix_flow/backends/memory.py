@@ -32,7 +32,7 @@ from ..types import (
 )
 from .base import Actual, ActualColumn, Applied, Backend, Capabilities, Frame, Ledger, Load, Relation, SchemaChange
 from .dialect import SparkDialect
-from .frames import SPARK, FrameQueries, query_frame, schema_ddl
+from .frames import SPARK, FrameQueries, arrow_frame, query_frame, schema_ddl
 from .owner import is_alive
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ class MemoryBackend(Backend):
 
     def frame_of(self, rows: pa.Table, columns: Sequence[Column]) -> DataFrame:
         """Arrow rows as a Spark frame of the declared types."""
-        return self.workshop.spark().createDataFrame(rows.select([each.name for each in columns]), schema_ddl(columns))
+        rows = rows.select([each.name for each in columns])
+        return arrow_frame(self.workshop.spark(), rows, schema_ddl(columns))
 
 
 class MemoryLedger(Ledger):
@@ -280,8 +281,8 @@ class MemoryLoad(Load):
         """Evaluate the source once, and let both names answer; gives the number of incoming rows."""
         if self._incoming_rows is None:
             self._incoming_rows = self._incoming.toArrow()
-            spark = self._queries.spark
-            self._queries.bind(INCOMING, spark.createDataFrame(self._incoming_rows, self._incoming.schema))
+            incoming = arrow_frame(self._queries.spark, self._incoming_rows, self._incoming.schema)
+            self._queries.bind(INCOMING, incoming)
             self._queries.bind(TARGET, self.backend.frame_of(self._target(), self._columns))
         return int(self._incoming_rows.num_rows)
 

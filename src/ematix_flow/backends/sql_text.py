@@ -23,7 +23,7 @@ def replace_tables(sql: str, dialect: str, rename: Callable[[str, str], str | No
     inner = {cte.alias_or_name for cte in tree.find_all(exp.CTE)}
     cuts: list[tuple[int, int, str]] = []
     for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier) or (not table.db and table.name in inner):
+        if not isinstance(table.this, exp.Identifier) or table.catalog or (not table.db and table.name in inner):
             continue
         new = rename(table.db, table.name)
         first = table.args.get("db") or table.this

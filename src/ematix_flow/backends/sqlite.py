@@ -1,4 +1,4 @@
-"""SQLite."""
+"""How SQLite spells types, casts, instants, hashes and parsing, with the help of Python functions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ class SqliteDialect(Dialect):
                 shown = call("PRINTF", text_literal(f"%.{scale}f"), _plus_zero(value))
                 return choose((exp.Is(this=value.copy(), expression=exp.null()), exp.null()), default=shown)
             case Bytes():
-                return call("LOWER", call("HEX", value.copy()))
+                # HEX would make empty text of NULL.
+                shown = call("LOWER", call("HEX", value.copy()))
+                return choose((exp.Is(this=value.copy(), expression=exp.null()), exp.null()), default=shown)
             case _:
                 return exp.Paren(this=value.copy())
 
@@ -110,6 +112,8 @@ _DIGITS = 15
 _DIGIT, _HEX = "[0-9]", "[0-9a-f]"
 _DAY = f"{_DIGIT * 4}-{_DIGIT * 2}-{_DIGIT * 2}"
 _INSTANT = f"{_DAY} {_DIGIT * 2}:{_DIGIT * 2}:{_DIGIT * 2}.{_DIGIT * 6}"
+_NOTHING = "+0 days"
+"""Without a modifier SQLite gives back a day that its month has not; with one it moves on to a day that exists."""
 _UUID = "-".join(_HEX * count for count in (8, 4, 4, 4, 12))
 
 
@@ -151,7 +155,7 @@ def _documented(value: exp.Expr, type: ColumnType) -> tuple[exp.Expr, exp.Expres
         case Timestamp():
             return _is_instant(value), call("ematix_cast_timestamp", value.copy())
         case Date():
-            same = exp.EQ(this=call("DATE", value.copy()), expression=value.copy())
+            same = exp.EQ(this=call("DATE", value.copy(), text_literal(_NOTHING)), expression=value.copy())
             return exp.and_(_has_form(value, _DAY), same), call("ematix_cast_date", value.copy())
         case UUID():
             return _has_form(value, _UUID), call("ematix_cast_uuid", value.copy())
@@ -164,9 +168,9 @@ def _documented(value: exp.Expr, type: ColumnType) -> tuple[exp.Expr, exp.Expres
 
 
 def _is_instant(value: exp.Expr) -> exp.Expression:
-    """Text of the fixed form that also is a real time: SQLite normalises days that a month has not, so they differ."""
+    """Text of the fixed form that also is a real time."""
     seconds = call("SUBSTR", value.copy(), _number(1), _number(19))
-    real = exp.EQ(this=call("DATETIME", seconds), expression=seconds.copy())
+    real = exp.EQ(this=call("DATETIME", seconds, text_literal(_NOTHING)), expression=seconds.copy())
     return exp.Paren(this=exp.And(this=_has_form(value, _INSTANT), expression=real))
 
 

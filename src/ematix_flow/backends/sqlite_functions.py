@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import lru_cache, wraps
 
-from .dialect import Template, utc_text
+from .dialect import utc_text
+from .template import Template
 
 __all__ = ["Complaint", "register"]
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from .failure import without_secrets
 from .screen import aligned, facts
+from .sql_text import laid_out
 
 if TYPE_CHECKING:
     from ..engine.explain import PreviewResult, TargetPlan
@@ -96,13 +97,13 @@ def _connection(name: str, info: Mapping[str, object]) -> str:
 
 
 def _statements(statements: Sequence[str], *, verbose: bool, colored: bool) -> Table:
-    """Each statement with its number, if there are several."""
+    """Each statement with its number."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=0)
     table.add_column(style="dim", no_wrap=True, justify="right")
     table.add_column(overflow="fold")
     for number, statement in enumerate(statements, 1):
-        shown, hidden = _shortened(statement.strip(), verbose)
+        shown, hidden = _shortened(laid_out(statement.strip()), verbose)
         text = _highlighted(shown) if colored else Text(shown)
         if hidden:
             text.append(f"\n… {hidden} more lines; -v shows them", "dim italic")

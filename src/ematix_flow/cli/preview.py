@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from .failure import FAILED, reported
+from ..errors import RunError
+from .failure import FAILED, fail, reported
 from .options import Format, Modules, NoColor, PipelineName, Shape, Verbose
 from .progress import watched
 from .screen import answers, show, show_line
@@ -44,8 +43,9 @@ def dry_run_pipeline(
         with watched(project, verbose=verbose):
             plan = project.dry_run(pipeline)
         _show_plan(plan, format, verbose=verbose, no_color=no_color)
-        if any(target.dry_run_error is not None for target in plan.targets):
-            raise typer.Exit(FAILED)
+        errors = [target.dry_run_error for target in plan.targets if target.dry_run_error is not None]
+        if errors:
+            fail(RunError(f"the dry run of {name!r} failed: {errors[0]}"), FAILED)
 
 
 def _show_plan(plan: PreviewResult, format: Format, *, verbose: bool, no_color: bool) -> None:

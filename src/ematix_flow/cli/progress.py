@@ -116,6 +116,7 @@ class _Display:
                 self._show_tasks(activity(self._project.workshop.spark()))
 
     def _show_tasks(self, doing: Activity) -> None:
-        total = doing.tasks_total or None
-        text = f"Spark tasks {doing.tasks_done}/{doing.tasks_total}" if total else ""
-        self.bar.update(self._line, total=total, completed=doing.tasks_done, tasks=text)
+        text = f"Spark tasks {doing.tasks_done}/{doing.tasks_total}" if doing.tasks_total else ""
+        # `update` takes None for "as it was"; here it means that nobody knows how much there is to do.
+        self.bar.tasks[0].total = doing.tasks_total or None
+        self.bar.update(self._line, completed=doing.tasks_done, tasks=text)

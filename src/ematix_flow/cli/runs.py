@@ -10,7 +10,7 @@ import typer
 from ..errors import UnknownNameError
 from .failure import WRONG_CALL, fail, reported, without_secrets
 from .options import Format, Modules, Shape
-from .screen import aligned, answers, facts, notices, show, show_json
+from .screen import Header, aligned, answers, facts, notices, show, show_json
 from .workspace import find_pipeline, opened
 
 if TYPE_CHECKING:
@@ -24,7 +24,15 @@ _SHORT_ID = 8
 _SEARCHED = 10_000
 """Records that are looked through when a run is searched by something other than its pipeline."""
 
-_HEADERS = ("run", "pipeline", "mode", "status", "started (UTC)", "took", "in", "up", "closed", "error")
+_HEADERS = (
+    Header("run", folds=False),
+    Header("pipeline"),
+    Header("mode", folds=False),
+    Header("status", folds=False),
+    Header("started (UTC)", folds=False),
+    *(Header(name, "right", folds=False) for name in ("took", "in", "up", "closed")),
+    Header("error"),
+)
 
 
 class Status(StrEnum):
@@ -53,7 +61,7 @@ def list_runs(
         if format is Format.JSON:
             show_json([run_record(run) for run in found])
         elif found:
-            show(answers(), aligned(map(_cells, found), _HEADERS, numeric=("took", "in", "up", "closed")))
+            show(answers(), aligned(map(_cells, found), _HEADERS))
         else:
             show(notices(), "no such runs are recorded" if status or pipeline else "no runs are recorded")
 
@@ -112,7 +120,7 @@ def _cells(run: Run) -> tuple[str, ...]:
         run.pipeline,
         run.mode,
         run.status,
-        f"{run.started_at:%Y-%m-%d %H:%M:%S}",
+        f"{run.started_at:%Y-%m-%d %H:%M}",
         "" if seconds is None else f"{seconds:.1f} s",
         *("" if count is None else f"{count:,}" for count in counts),
         without_secrets(run.error.split("\n")[0]) if run.error else "",

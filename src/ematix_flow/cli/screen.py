@@ -6,7 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, TYPE_CHECKING
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Literal
 
 import typer
 
@@ -37,7 +38,7 @@ def show(console: Console, *parts: RenderableType) -> None:
     """Print each part on its own line or lines."""
     with console.capture() as captured:
         for part in parts:
-            console.print(part)
+            console.print(part, crop=False)
     text = captured.get()
     if not console.file.isatty():
         # Cells are padded to their columns; a pipe has no use for spaces at the end of a line.
@@ -55,16 +56,28 @@ def show_line(text: str) -> None:
     _write(sys.stdout, f"{text}\n")
 
 
-def aligned(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, numeric: Sequence[str] = ()) -> Table:
-    """Rows in aligned columns; cells fold where the terminal is narrow, and nothing is cut off."""
+@dataclass(frozen=True)
+class Header:
+    """The head of a column, and how its cells stand."""
+
+    name: str = ""
+    justify: Literal["left", "right"] = "left"
+    folds: bool = True
+    """Gives way first where the terminal is narrow."""
+
+
+def aligned(rows: Iterable[Sequence[str]], headers: Sequence[Header] = ()) -> Table:
+    """Rows in aligned columns, empty columns left out; cells fold where the terminal is narrow, none is cut off."""
     from rich.table import Table
 
-    cells = [list(row) for row in rows]
     table = Table(box=None, show_header=bool(headers), padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    names = headers or [""] * max((len(row) for row in cells), default=0)
-    for name in names:
-        table.add_column(name, overflow="fold", justify="right" if name in numeric else "left")
-    for row in cells:
+    columns = list(zip(*rows, strict=True))
+    heads = headers or [Header()] * len(columns)
+    filled = [(head, cells) for head, cells in zip(heads, columns, strict=True) if any(cells)]
+    for head, cells in filled:
+        width = None if head.folds else max(len(text) for text in (head.name, *cells))
+        table.add_column(head.name, overflow="fold", justify=head.justify, min_width=width)
+    for row in zip(*(cells for _, cells in filled), strict=True):
         table.add_row(*row)
     return table
 

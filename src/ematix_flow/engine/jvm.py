@@ -110,10 +110,9 @@ def start(conf: Mapping[str, str], log: Path | None) -> RunningSpark:
         gateway = _launch(conf, log)
         process = gateway.proc
     try:
+        _check_sql_settings(gateway, conf)
         SparkContext(conf=_spark_conf(conf), gateway=gateway)
-        spark = SparkSession.builder.getOrCreate()
-        spark.conf.get("spark.sql.session.timeZone")  # a setting with a wrong value fails here, not in the first query
-        return RunningSpark(spark, process)
+        return RunningSpark(SparkSession.builder.getOrCreate(), process)
     except Exception as error:  # vendor boundary
         message = _java_message(error)
         _end(process, patience=10)
@@ -131,8 +130,8 @@ def java_options(options: Iterable[str]) -> str:
 
 
 def telling_lines(text: str, limit: int = 6) -> list[str]:
-    """The last lines that say something: no stack frames, no start-up chatter."""
-    lines = (line.strip(" #\t\r") for line in text.splitlines())
+    """The last lines that say something: no stack frames, no start-up chatter, no help page of the launcher."""
+    lines = (line.strip(" #\t\r") for line in text.partition("Usage: spark-submit")[0].splitlines())
     return [line for line in lines if line and not _CHATTER.match(line)][-limit:]
 
 
@@ -251,6 +250,14 @@ def _spark_conf(conf: Mapping[str, str]) -> SparkConf:
     for key, value in conf.items():
         spark_conf.set(key, value)
     return spark_conf
+
+
+def _check_sql_settings(gateway: JavaGateway, conf: Mapping[str, str]) -> None:
+    # With a wrong value the first error never ends: PySpark reads the settings to word it, which is an error again.
+    settings = gateway.jvm.org.apache.spark.sql.internal.SQLConf()
+    for key, value in conf.items():
+        if key.startswith("spark.sql."):
+            settings.setConfString(key, value)
 
 
 def _said_since(log: Path, before: int) -> str:

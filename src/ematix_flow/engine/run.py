@@ -202,7 +202,7 @@ class _Execution:
         )
 
     def _fail(self, run: Run, error: BaseException) -> None:
-        text = f"{type(error).__name__}: {error}"
+        text = "interrupted by the user" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
         self._publish(RunFinished, status="failed", error=text)
         if self.dry_run:
             return

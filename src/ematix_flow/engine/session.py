@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -79,12 +80,17 @@ def close_session() -> None:
 
 
 def is_running() -> bool:
-    """Whether `open_session` would answer without starting anything."""
-    with _process.lock:
+    """Whether `open_session` would answer without starting anything; never waits."""
+    if not _process.lock.acquire(blocking=False):
+        return False  # another thread is starting or stopping it
+    try:
         if _process.given is not None:
             return _is_alive(_process.given)
-        started = _process.started
-        return (started is not None and started.running.is_alive()) or _users_session() is not None
+        if _process.started is not None:
+            return _process.started.running.is_alive()
+        return _users_session() is not None
+    finally:
+        _process.lock.release()
 
 
 def log_file() -> Path | None:
@@ -267,12 +273,19 @@ def _is_alive(spark: SparkSession) -> bool:
 
 
 def _users_session() -> SparkSession | None:
+    if "pyspark" not in sys.modules:
+        return None  # loading it takes half a second, and whoever made a session has loaded it
+
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    if active is None and SparkContext._active_spark_context is not None:
-        active = SparkSession.builder.getOrCreate()  # made in another thread
+    try:
+        active = SparkSession.getActiveSession()
+        if active is None and SparkContext._active_spark_context is not None:
+            active = SparkSession.builder.getOrCreate()  # made in another thread
+    except (Py4JError, OSError):
+        return None  # its Java process died
     return active if active is not None and _is_alive(active) else None
 
 

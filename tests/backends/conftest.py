@@ -1,0 +1,83 @@
+"""The table of systems under test, and one lab per test for each system and path that can do the test's mode.
+
+To put a system under the contract, add its row to `SYSTEMS`. What it cannot do stands beside it, with the exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ematix_flow.connections import DuckDBConnection, MemoryConnection, ObjectStoreLocalConnection, SQLiteConnection
+from ematix_flow.errors import UnsupportedError
+from ematix_flow.spec.connection import Connection
+from ematix_flow.types import Bytes
+from tests.backends.lab import Lab, Lane, System
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NO_ROW_CHANGES = {"merge": UnsupportedError, "scd1": UnsupportedError, "scd2": UnsupportedError}
+
+
+def files(format: str) -> Callable[[str, Path], Connection]:
+    return lambda name, folder: ObjectStoreLocalConnection(name, str(folder / "tables"), format)
+
+
+SYSTEMS = (
+    System("duckdb", lambda name, folder: DuckDBConnection(name, str(folder / "shop.duckdb")), pushed=True),
+    System("duckdb_memory", lambda name, _: DuckDBConnection(name, ":memory:"), pushed=True),
+    System(
+        "sqlite", lambda name, folder: SQLiteConnection(name, str(folder / "shop.db")), pushed=True, keeps_nan=False
+    ),
+    System("sqlite_memory", lambda name, _: SQLiteConnection(name, ":memory:"), pushed=True, keeps_nan=False),
+    System("memory", lambda name, _: MemoryConnection(name)),
+    System("parquet", files("parquet"), gaps=NO_ROW_CHANGES),
+    System("orc", files("orc"), gaps=NO_ROW_CHANGES),
+    System("json_lines", files("json_lines"), gaps=NO_ROW_CHANGES),
+    System("csv", files("csv"), gaps=NO_ROW_CHANGES, refused_types=(Bytes,)),
+)
+BY_NAME = {system.name: system for system in SYSTEMS}
+
+LANES = (
+    *(Lane(system, "same_db") for system in SYSTEMS if system.pushed),
+    *(Lane(system, "cross_db") for system in SYSTEMS if not system.gaps),
+    # Files can be a source too, but rows in memory are seeded faster.
+    *(Lane(system, "cross_db", BY_NAME["memory"]) for system in SYSTEMS if system.gaps),
+)
+USUAL = ("duckdb_memory", "sqlite", "memory", "parquet")
+"""The systems that every test runs on; tests that say `everywhere` run on all of them."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `lab` runs on the lanes that can do the `MODE` of its module; Spark's lanes are slow."""
+    if "lane" not in metafunc.fixturenames:
+        return
+    mode = getattr(metafunc.module, "MODE", None)
+    whole = getattr(metafunc.function, "everywhere", False)
+    lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL)]
+    marks = {"same_db": (), "cross_db": (pytest.mark.slow,)}
+    metafunc.parametrize("lane", [pytest.param(lane, id=str(lane), marks=marks[lane.path]) for lane in lanes])
+
+
+@pytest.fixture(scope="session")
+def session() -> Callable[[], SparkSession]:
+    """Gives the Spark session of this worker; the first call starts it."""
+    from ematix_flow.engine.session import SessionOptions, open_session
+
+    def start() -> SparkSession:
+        cache = Path.home() / ".cache" / "ematix-flow"
+        conf = {"spark.sql.shuffle.partitions": "2"}
+        return open_session(SessionOptions(cache, master="local[2]", conf=conf, fast_start=True))
+
+    return start
+
+
+@pytest.fixture
+def lab(lane: Lane, tmp_path: Path, session: Callable[[], SparkSession]) -> Iterator[Lab]:
+    lab = Lab(lane, tmp_path, session)
+    yield lab
+    lab.close()
