@@ -58,13 +58,13 @@ CHANGES = (
 
 NEXT_STEPS = """\
 [bold]What to try next[/bold]
-  cd .demo                                 the project of this demo: its pipeline is in pipelines.py
+  . .venv/bin/activate && cd .demo         the project of this demo: its pipeline is in pipelines.py
   flow dry-run sync_customers              exact counts of a run that leaves nothing behind
   flow run sync_customers                  again: nothing changed, so nothing is written
   flow runs list                           every run, also the failed ones
   flow connections check warehouse         does the system answer?
 
-  [dim]flow is in the folder .venv/bin; docs/tutorial.md builds a pipeline like this one step by step.[/dim]"""
+  [dim]docs/tutorial.md builds a pipeline like this one step by step.[/dim]"""
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ To put a system under the contract, add its row to `SYSTEMS`. What it cannot do 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,7 @@ USUAL = ("duckdb_memory", "sqlite", "memory", "parquet")
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `lab` runs on the lanes that can do the `MODE` of its module; Spark's lanes are slow."""
-    if "lane" not in metafunc.fixturenames:
+    if "lab" not in metafunc.fixturenames:
         return
     mode = getattr(metafunc.module, "MODE", None)
     whole = getattr(metafunc.function, "everywhere", False)
@@ -64,16 +65,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def session() -> Callable[[], SparkSession]:
-    """Gives the Spark session of this worker; the first call starts it."""
-    from ematix_flow.engine.session import SessionOptions, open_session
+def session() -> Iterator[Callable[[], SparkSession]]:
+    """Gives the Spark session that all tests of this process share; the first call starts it."""
+    from tests.spark_session import shared_session
 
-    def start() -> SparkSession:
-        cache = Path.home() / ".cache" / "ematix-flow"
-        conf = {"spark.sql.shuffle.partitions": "2"}
-        return open_session(SessionOptions(cache, master="local[2]", conf=conf, fast_start=True))
+    with ExitStack() as stack:
+        started: list[SparkSession] = []
 
-    return start
+        def start() -> SparkSession:
+            if not started:
+                started.append(stack.enter_context(contextmanager(shared_session)()))
+            return started[0]
+
+        yield start
 
 
 @pytest.fixture

@@ -227,9 +227,10 @@ class Lab:
     @contextmanager
     def refused(self, error: type[Exception], match: str) -> Iterator[pytest.ExceptionInfo[Exception]]:
         """The block fails, leaves everything as it was, and one more `failed` record that says why."""
-        before, recorded = self.snapshot(), len(self.runs())
+        before, recorded, types = self.snapshot(), len(self.runs()), self.types
         with pytest.raises(error, match=match) as caught:
             yield caught
+        self.types = types
         assert self.snapshot() == before
         runs = self.runs()
         assert len(runs) == recorded + 1

@@ -90,7 +90,7 @@ def test_a_value_that_does_not_fit_is_refused_and_not_cut(load: Lab) -> None:
 def test_a_number_that_does_not_fit_is_refused(load: Lab) -> None:
     columns = {**KEY, "n": Integer}
     load("id | n:BigInt", "1 | 2147483647", columns=columns)
-    with load.refused(BackendError, ""):
+    with load.refused(BackendError, "2147483648|Spark refused"):
         load("id | n:BigInt", "2 | 2147483648", columns=columns)
 
 

@@ -29,7 +29,6 @@ from ematix_flow.errors import (
     ConnectError,
     DriftError,
     SpecError,
-    SpecTypeError,
     UnknownNameError,
     UnsupportedError,
 )
@@ -555,46 +554,6 @@ def test_the_next_run_repairs_what_a_killed_process_left(open_files: Open, tmp_p
     assert statuses == ["success", "success", "success"] if committed else ["failed", "success", "success"]
 
 
-# Declaring.
-
-
-def connection(**fields: Any) -> ObjectStoreLocalConnection:
-    return ObjectStoreLocalConnection(**{"name": "lake", "path": "x", "format": "csv", **fields})
-
-
-def test_an_unknown_format_names_the_nearest() -> None:
-    with pytest.raises(SpecError, match="did you mean 'parquet'"):
-        connection(format="parqet")
-
-
-def test_an_unknown_option_names_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'delimiter'"):
-        connection(options={"delimeter": ";"})
-    with pytest.raises(UnknownNameError, match="compression"):
-        connection(format="parquet", options={"header": True})
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("header", "maybe"), ("delimiter", ""), ("delimiter", 3), ("quote", "ab"), ("escape", "\n"), ("null_value", None),
-     ("encoding", "utf-99"), ("compression", "zip")],
-)  # fmt: skip
-def test_a_value_that_an_option_cannot_take_is_refused(option: str, value: object) -> None:
-    with pytest.raises(SpecError, match=option):
-        connection(options={option: value})
-
-
-def test_options_are_a_mapping_and_references_wait_until_they_are_filled() -> None:
-    with pytest.raises(SpecTypeError):
-        connection(options=["header"])
-    waiting = connection(format="${FORMAT}", options={"delimiter": "${SEP}"})
-    assert waiting.resolve(lambda text: {"${FORMAT}": "csv", "${SEP}": ";"}.get(text, text)).options == {
-        "delimiter": ";"
-    }
-    with pytest.raises(SpecError, match="format"):
-        waiting.resolve(lambda text: "nonsense")
-
-
 def test_a_name_that_leaves_the_folder_is_refused(open_files: Open) -> None:
     for schema, name in (("..", "t"), ("s", "a/b"), ("_ematix", "t")):
         with pytest.raises(SpecError, match="name of a folder"):
@@ -607,6 +566,7 @@ def test_a_ping_describes_the_folder(open_files: Open, tmp_path: Path) -> None:
     load([(1, "a")])
     assert load.backend.ping().endswith("lake: 1 table, csv files")
     (tmp_path / "file").write_text("")
-    backend = FilesBackend(connection(path=str(tmp_path / "file")), load.backend.workshop)
+    connection = ObjectStoreLocalConnection("lake", str(tmp_path / "file"), "csv")
+    backend = FilesBackend(connection, load.backend.workshop)
     with pytest.raises(ConnectError, match="not a folder"):
         backend.ping()

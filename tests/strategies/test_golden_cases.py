@@ -201,6 +201,36 @@ def test_a_late_row_that_is_inserted_keeps_the_deletion_after_it(story) -> None:
     assert table.history()[:3] == [(1, "a", "10:00", "10:30"), (1, "b", "10:30", "11:00"), (1, "c", "14:00", None)]
 
 
+def test_a_late_row_takes_the_place_of_a_version_that_was_never_in_force(story) -> None:
+    table = story("scd2", event_time=True, late="insert")
+    table.load((1, "a", "12:00"), at="09:00")
+    table.load((2, "x", "09:00"), at="10:00", deletes="soft")
+    table.load((1, "c", "14:00"), at="15:00")
+    assert table.history()[:2] == [(1, "a", "12:00", "12:00"), (1, "c", "14:00", None)]
+    with pytest.raises(Offence, match="late-event"):
+        table.load((1, "a", "12:00"), at="16:00", late="error")
+    counts = table.load((1, "a", "12:00"), at="16:00")
+    assert (counts.inserted, counts.corrected) == (0, 1)
+    assert table.history()[:2] == [(1, "a", "12:00", "14:00"), (1, "c", "14:00", None)]
+
+
+def test_rows_before_the_first_version_are_harmless_only_if_all_of_them_say_what_it_says(story) -> None:
+    table = story("scd2", event_time=True, late="insert")
+    table.load((1, "a", "12:00"))
+    assert done(table.load((1, "a", "08:00"), (1, "a", "09:00"))) == (0, 0)
+    assert done(table.load((1, "a", "08:00"), (1, "b", "09:00"))) == (2, 0)
+    expected = [(1, "a", "08:00", "09:00"), (1, "b", "09:00", "12:00"), (1, "a", "12:00", None)]
+    assert table.history() == expected
+
+
+def test_a_late_row_is_judged_by_the_newest_version_as_this_load_corrects_it(story) -> None:
+    table = story("scd2", event_time=True, late="ignore")
+    table.load((1, "a", "12:00"))
+    counts = table.load((1, "a", "08:00"), (1, "b", "12:00"))
+    assert (counts.late, counts.corrected) == (1, 1)
+    assert table.load((1, "a", "08:00"), (1, "b", "12:00")).late == 1
+
+
 def test_a_late_row_that_is_ignored_is_counted(story) -> None:
     table = story("scd2", event_time=True, late="ignore")
     table.load((1, "a", "10:00"), (1, "c", "14:00"))

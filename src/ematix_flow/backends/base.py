@@ -48,6 +48,7 @@ __all__ = [
     "Relation",
     "SchemaChange",
     "Workshop",
+    "run_values",
 ]
 
 
@@ -170,6 +171,18 @@ def _scratch_parent(scratch: Path | None) -> Path:
         if pid.isdigit() and not process_exists(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
     return parent
+
+
+def run_values(commit: Commit, dialect: Dialect, types: Mapping[str, ColumnType]) -> dict[str, object]:
+    """The values that stand behind the placeholders of a strategy's query."""
+    values: dict[str, object] = {
+        "now": commit.now,
+        "run_id": commit.run.run_id,
+        "expired_before": commit.expired_before,
+    }
+    if commit.bookmark is not None:
+        values["bookmark"] = dialect.literal(commit.bookmark.value, types[commit.bookmark.column])
+    return values
 
 
 class Ledger(ABC):

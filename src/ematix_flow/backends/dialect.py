@@ -106,6 +106,10 @@ class Dialect(ABC):
     def instant(self, value: datetime) -> exp.Expression:
         """A moment in time as a typed literal."""
 
+    def literal(self, text: str, type: ColumnType) -> exp.Expression:
+        """A value that is given as its canonical text."""
+        return self.cast(text_literal(text), type)
+
     @abstractmethod
     def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         """The canonical text of a value of a declared type, for hashing; NULL stays NULL."""
@@ -167,7 +171,7 @@ class Dialect(ABC):
         if isinstance(value, datetime):
             return self.instant(value)
         if name == "run_id":
-            return self.cast(text_literal(str(value)), types.get("_batch_id", UUID()))
+            return self.literal(str(value), types.get("_batch_id", UUID()))
         return exp.Literal.number(value) if isinstance(value, int) else text_literal(str(value))
 
     def _hashed(self, column: exp.Expr, type: ColumnType) -> exp.Expression:
@@ -289,6 +293,10 @@ class SparkDialect(CastingDialect):
                 lower = call("LOWER", plain)
                 alien = exp.Not(this=call("REGEXP_LIKE", lower, text_literal(_UUID)))
                 return choose((alien, self.misfit(value, type)), default=lower.copy())
+            case TimestampTZ():
+                # Spark would read a number as seconds since 1970.
+                timely = one_of(self.kind(value), (*self.time_types, "string", "void"))
+                return choose((timely, plain), default=self.misfit(value, type))
             case JSON() | JSONB():
                 given = exp.Not(this=exp.Is(this=plain, expression=exp.null()))
                 broken = exp.Is(this=call("TRY_PARSE_JSON", plain.copy()), expression=exp.null())

@@ -13,7 +13,7 @@ from ..types import Bytes, ColumnType
 if TYPE_CHECKING:
     from ..spec.origin import Origin
 
-__all__ = ["FORMATS", "FileFormat", "check_options", "file_format"]
+__all__ = ["EMPTY_TEXT", "FORMATS", "FileFormat", "Option", "check_options", "file_format"]
 
 EMPTY_TEXT = "\ue000empty"
 """What the CSV reader gives for a quoted empty text, so that it is not taken for NULL."""

@@ -13,11 +13,10 @@ from ..spec.place import TableRef
 from ..spec.run import Bookmark, Run
 from .base import Ledger
 from .file_commits import FOLDER, CommitLog, run_from_json, run_to_json, write_atomically
-from .owner import is_alive
+from .owner import INTERRUPTED, is_alive
 
 __all__ = ["FileLedger"]
 
-INTERRUPTED = "interrupted: the process ended before the run did; nothing of it was kept"
 
 
 class FileLedger(Ledger):

@@ -22,7 +22,7 @@ from .frames import SPARK, conform, schema_ddl
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DATA", "FileReader", "FileTable", "Layout"]
+__all__ = ["DATA", "FileReader", "FileTable", "Layout", "data_files", "frame_types"]
 
 DATA = "data"
 """The folder below a load's staging that holds the files to publish."""
@@ -138,7 +138,7 @@ class FileTable:
         for (base, schema), files in self._groups(state.files.values()).items():
             if schema is None:
                 frame = reader.found(files, base)
-                given = {each.name: each.type for each in _reflected(frame) if each.type is not None}
+                given = frame_types(frame)
             else:
                 own = Layout.from_spec(state.schemas[schema])
                 frame, given = reader.written(files, base, own), own.types
@@ -226,6 +226,11 @@ def _is_hidden(name: str) -> bool:
 def _escaped(path: Path) -> str:
     """The path as Spark must be given it: a character that it takes for a pattern stands for itself."""
     return "".join(f"\\{each}" if each in "{}[]*?\\" else each for each in str(path))
+
+
+def frame_types(frame: DataFrame) -> dict[str, ColumnType]:
+    """The types of a frame's columns, as far as they are in the catalogue."""
+    return {each.name: each.type for each in _reflected(frame) if each.type is not None}
 
 
 def _reflected(frame: DataFrame) -> tuple[ActualColumn, ...]:

@@ -25,19 +25,19 @@ from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Append, Change, Replace, Upsert
 from ..types import JSON, JSONB, UUID, String, Text
-from .base import Actual, Applied, Backend, Capabilities, Frame, Load, Relation, SchemaChange
+from .base import Actual, Applied, Backend, Capabilities, Frame, Load, Relation, SchemaChange, Workshop
 from .dialect import SparkDialect
 from .file_commits import CommitLog, DataFile, Entry, LogState, Staging
 from .file_formats import FileFormat, check_options, file_format
 from .file_ledger import FileLedger
-from .file_table import DATA, FileReader, FileTable, Layout, data_files
+from .file_table import DATA, FileReader, FileTable, Layout, data_files, frame_types
 from .frames import SPARK, FrameQueries, Tally, conform, mentions, null_rules, query_frame, schema_ddl
 from .owner import current_owner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["FilesBackend", "ObjectStoreLocalConnection"]
+__all__ = ["FilesBackend", "FilesLoad", "ObjectStoreLocalConnection"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,6 +62,10 @@ class ObjectStoreLocalConnection(Connection):
             plain = {name: value for name, value in self.options.items() if "${" not in str(value)}
             check_options(self.format, plain, owner, self.declared_at)
 
+    def open(self, workshop: Workshop) -> FilesBackend:
+        """The backend of this connection."""
+        return FilesBackend(self, workshop)
+
 
 class FilesBackend(Backend):
     """Files on a local disk."""
@@ -72,6 +76,7 @@ class FilesBackend(Backend):
             "all of a load or none of it, exactly once for one token; programs that read the folder without this "
             "package may see the old and the new files together while a replace is published"
         ),
+        instead="files take append and truncate; to change single rows use a Delta or Iceberg table, or a database",
     )
     dialect = SparkDialect()
     connection: ObjectStoreLocalConnection
@@ -326,13 +331,10 @@ class FilesLoad(Load):
             return
         if self._table.exists(self._state):
             stored = self._table.frame(self._state, self.backend.reader())
-            frame = conform(stored, self.declared.columns, self._stored_layout().types)
+            frame = conform(stored, self.declared.columns, frame_types(stored))
         else:
             frame = self._queries.spark.createDataFrame([], schema_ddl(self.declared.columns))
         self._queries.bind(TARGET, frame)
-
-    def _stored_layout(self) -> Layout:
-        return self._table.layout(self._state) or self.layout
 
     def _write(self, rows: DataFrame) -> int:
         """Stage the rows as the files they will be, and see that they come back as they are."""

@@ -14,6 +14,7 @@ from ..spec.place import TableRef
 from ..spec.run import Commit
 from ..spec.table import Column
 from ..types import ColumnType
+from .base import run_values
 from .dialect import SparkDialect
 
 if TYPE_CHECKING:
@@ -42,12 +43,7 @@ class FrameQueries:
 
     def __init__(self, spark: SparkSession, commit: Commit, types: Mapping[str, ColumnType]) -> None:
         self.spark = spark
-        self._values: Mapping[str, object] = {
-            "now": commit.now,
-            "run_id": commit.run.run_id,
-            "expired_before": commit.expired_before,
-            "bookmark": commit.bookmark,
-        }
+        self._values = run_values(commit, SPARK, types)
         self._types = types
         self._frames: dict[str, DataFrame] = {}
 

@@ -30,19 +30,18 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .base import Actual, ActualColumn, Applied, Backend, Capabilities, Frame, Ledger, Load, Relation, SchemaChange
+from .base import Actual, ActualColumn, Applied, Backend, Capabilities, Frame, Ledger, Load, Relation, SchemaChange, Workshop
 from .dialect import SparkDialect
 from .frames import SPARK, FrameQueries, arrow_frame, query_frame, schema_ddl
-from .owner import is_alive
+from .owner import INTERRUPTED, is_alive
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from sqlglot import exp
 
-__all__ = ["MemoryBackend", "MemoryConnection"]
+__all__ = ["MemoryBackend", "MemoryConnection", "MemoryLedger", "MemoryLoad", "Space", "Stored"]
 
-INTERRUPTED = "interrupted: the process ended before the run did; nothing of it was kept"
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +50,10 @@ class MemoryConnection(Connection):
 
     kind: ClassVar[str] = "memory"
     schemes: ClassVar[tuple[str, ...]] = ("memory",)
+
+    def open(self, workshop: Workshop) -> MemoryBackend:
+        """The backend of this connection."""
+        return MemoryBackend(self, workshop)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,11 @@ import socket
 from functools import cache
 from pathlib import Path
 
-__all__ = ["current_owner", "is_alive", "process_exists"]
+__all__ = ["INTERRUPTED", "current_owner", "is_alive", "process_exists"]
+
+
+INTERRUPTED = "interrupted: the process ended before the run did; nothing of it was kept"
+"""What the record of a run says whose process is gone."""
 
 
 def current_owner() -> str:

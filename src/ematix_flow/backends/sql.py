@@ -18,7 +18,7 @@ from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import CHANGE_LABEL, INCOMING, TARGET, Change, Upsert
-from .base import Actual, Applied, Backend, Frame, Load, Pushed, Relation, SchemaChange
+from .base import Actual, Applied, Backend, Frame, Load, Pushed, Relation, SchemaChange, run_values
 from .sql_change import CHANGED, STAGED, Statement, bind, change_statements
 from .sql_ddl import create_sql, index_sql
 from .sql_ledger import SqlLedger, TokenRow
@@ -286,15 +286,8 @@ class SqlLoad(Load):
 
     def render(self, query: exp.Query) -> str:
         """A strategy's query in this database's words, over its own tables."""
-        commit, dialect = self.commit, self.backend.dialect
-        values: dict[str, object] = {
-            "now": commit.now,
-            "run_id": commit.run.run_id,
-            "expired_before": commit.expired_before,
-        }
-        if commit.bookmark is not None:
-            reached = exp.Literal.string(commit.bookmark.value)
-            values["bookmark"] = dialect.cast(reached, self._types[commit.bookmark.column])
+        dialect = self.backend.dialect
+        values = run_values(self.commit, dialect, self._types)
         return dialect.render(self.backend.bound(query, self._ref), values, self._types)
 
     def _upsert(self, statements: Sequence[Statement], change: Upsert) -> Applied:

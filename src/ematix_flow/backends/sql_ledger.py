@@ -14,7 +14,7 @@ from ..spec.run import Bookmark, Run
 from ..spec.table import Column, Table
 from ..types import UUID, BigInt, Text, TimestampTZ
 from .base import Ledger
-from .owner import is_alive
+from .owner import INTERRUPTED, is_alive
 from .sql_ddl import create_sql
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["SqlLedger", "TokenRow"]
 
 SCHEMA = "ematix_flow"
-INTERRUPTED = "interrupted: the process ended before the run did; nothing of it was kept"
 
 _COUNTS = ("rows_inserted", "rows_updated", "rows_unchanged", "rows_read", "rows_deleted", "rows_closed")
 

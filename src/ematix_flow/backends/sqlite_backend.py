@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,21 @@ class SQLiteConnection(Connection):
         return SQLiteBackend(self, workshop)
 
 
+class _Connection(sqlite3.Connection):
+    """A connection that says what was wrong with a value; SQLite itself only says that one of our functions failed."""
+
+    complaint: sqlite_functions.Complaint | None = None
+
+    def execute(self, sql: str, parameters: Sequence[object] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+        try:
+            return super().execute(sql, parameters)
+        except sqlite3.OperationalError as error:
+            if self.complaint is None or self.complaint.error is None:
+                raise
+            said, self.complaint.error = self.complaint.error, None
+            raise sqlite3.OperationalError(str(said)) from error
+
+
 class SQLiteBackend(SqlBackend):
     """SQLite in this process.
 
@@ -64,8 +80,10 @@ class SQLiteBackend(SqlBackend):
             self._anchor = self.connect()
 
     def connect(self) -> SqlConnection:
-        connection = sqlite3.connect(self._uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
-        sqlite_functions.register(connection)
+        connection = sqlite3.connect(
+            self._uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False, factory=_Connection
+        )
+        connection.complaint = sqlite_functions.register(connection)
         return connection
 
     def close(self) -> None:

@@ -213,9 +213,10 @@ def _quantized(value: Value, precision: int, scale: int) -> Decimal | None:
     if exact.adjusted() >= precision - scale and exact != 0:
         raise ValueError(f"a value does not fit Numeric[{precision}, {scale}]: {value!r}")
     exact = exact.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-    if abs(exact) >= Decimal(10) ** (precision - scale):
+    # copy_abs, because abs rounds to the digits of the current context.
+    if exact.copy_abs() >= Decimal(10) ** (precision - scale):
         raise ValueError(f"a value does not fit Numeric[{precision}, {scale}]: {value!r}")
-    return abs(exact) if exact == 0 else exact
+    return exact.copy_abs() if exact == 0 else exact
 
 
 def _moment(value: int | float | str | bytes) -> datetime:

@@ -26,7 +26,7 @@ from . import jvm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ClassArchive", "build_archive"]
+__all__ = ["ClassArchive", "build_archive", "use_options", "was_refused"]
 
 _STALE_LOCK = 15 * 60
 _UNUSED = 30 * 24 * 3600
@@ -66,14 +66,29 @@ class ClassArchive:
             with contextlib.suppress(OSError):
                 file.unlink()
 
+    def build(self) -> Path | None:
+        """Make the archive now, in half a minute; None where another process is at it or Java would not."""
+        if self._can_build():
+            self._start_builder(niceness=0).wait()
+        return self.find()
+
     def build_later(self) -> bool:
         """Start making the archive in a detached process; False where it is there, being made, or cannot be written."""
-        if self.find() is not None or self._is_being_built() or not self._is_writable():
+        if not self._can_build():
             return False
+        builder = self._start_builder(niceness=19)
+        builder.returncode = 0  # it outlives this process on purpose: nobody is to warn about that
+        return True
+
+    def _can_build(self) -> bool:
+        return self.find() is None and not self._is_being_built() and self._is_writable()
+
+    def _start_builder(self, niceness: int) -> subprocess.Popen[bytes]:
+        # A process of its own, because PySpark holds one Java at a time and this one may be in use.
         root = Path(__file__).resolve().parents[2]
-        task = json.dumps([str(self.folder.parent), *map(str, self.jars)])
+        task = json.dumps([niceness, str(self.folder.parent), *map(str, self.jars)])
         code = "import sys; sys.path.insert(0, sys.argv[1]); from ematix_flow.engine import archive; archive._main()"
-        subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-c", code, str(root), task],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -81,25 +96,19 @@ class ClassArchive:
             cwd=self.folder,
             start_new_session=True,
         )
-        return True
 
-    def build(self) -> Path | None:
-        """Make the archive now, in some twenty seconds; None where another process is at it or Java would not.
-
-        The file gets its name only when Java ended well, so nobody ever sees half of it.
-        """
+    def _build_here(self) -> None:
+        """Make the file and name it only when Java ended well, so that nobody ever sees half of it."""
         with self._claim() as claimed:
             if not claimed:
-                return None
+                return
             self._sweep()
             part = self.folder / f"{self.key}.{os.getpid()}.part"
             try:
-                if _record(part, self.jars) != 0 or not part.is_file():
-                    return None
-                part.replace(self.folder / self._name(part.stat().st_size))
+                if _record(part, self.jars) == 0 and part.is_file():
+                    part.replace(self.folder / self._name(part.stat().st_size))
             finally:
                 part.unlink(missing_ok=True)
-        return self.find()
 
     def _name(self, size: int) -> str:
         return f"{self.key}.{size}.jsa"
@@ -146,8 +155,7 @@ class ClassArchive:
 
 def build_archive(cache_dir: Path, jars: Sequence[Path] = ()) -> Path | None:
     """Make the archive for this machine now, unless it is there; None where it could not be made."""
-    archive = ClassArchive.of(cache_dir, jvm.find_java(), jars)
-    return archive.find() or archive.build()
+    return ClassArchive.of(cache_dir, jvm.find_java(), jars).build()
 
 
 def use_options(archive: Path, report: Path) -> tuple[str, ...]:
@@ -155,7 +163,7 @@ def use_options(archive: Path, report: Path) -> tuple[str, ...]:
     return (
         f"-XX:SharedArchiveFile={archive}",
         "-Xshare:auto",
-        "-XX:+VerifySharedSpaces",  # without it a flipped bit crashes Java; it costs a tenth of a second
+        "-XX:+VerifySharedSpaces",  # Java compares checksums only when asked to
         "-Xlog:disable",
         "-Xlog:all=error:stderr",
         f"-Xlog:cds=info:file={report}",
@@ -220,11 +228,11 @@ def _exercise(spark: SparkSession, scratch: Path) -> None:
 
 
 def _main() -> None:
-    """What the detached process does: its argument names the cache folder, then the jars."""
+    """What the process of `_start_builder` does: its argument has the niceness, the cache folder, then the jars."""
+    niceness, cache_dir, *jars = json.loads(sys.argv[2])
     if hasattr(os, "nice"):
-        os.nice(19)
-    cache_dir, *jars = json.loads(sys.argv[2])
-    build_archive(Path(cache_dir), [Path(jar) for jar in jars])
+        os.nice(niceness)
+    ClassArchive.of(Path(cache_dir), jvm.find_java(), [Path(jar) for jar in jars])._build_here()
 
 
 def _spark_home() -> str:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 OLDEST, NEWEST = 17, 23
-"""Spark 4.1 needs 17; its Hadoop calls ``Subject.getSubject``, which Java 24 removed."""
+"""Spark 4.1 needs 17; its Hadoop calls ``Subject.getSubject``, which Java refuses from 24 on."""
 
 INSTALL = (
     "install Java 17 or 21 (Debian and Ubuntu: sudo apt-get install openjdk-17-jre-headless; "

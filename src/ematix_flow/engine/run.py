@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from ..backends.base import Backend, Frame, Pushed, Relation, Workshop
+from ..backends.base import Backend, Frame, Pushed, Relation, SchemaChange, Workshop
 from ..backends.base import Load as OpenLoad
 from ..backends.dialect import SparkDialect
 from ..backends.owner import current_owner
@@ -17,7 +17,7 @@ from ..errors import BackendError, CheckError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
 from ..spec.place import Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
-from ..strategies.base import Intent
+from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query
 from .plan import Plan
 from .result import RunResult, instant_text, rows_of
@@ -90,21 +90,25 @@ class _Execution:
             bookmark=self.bookmark,
             dry_run=self.dry_run,
         )
+        finished = None
         with self._step("load"), self.target.load(relation, load.table, commit) as opened:
-            if opened.replayed:
-                return self._replayed(run)
-            if schema is not None:
-                opened.evolve(schema)
-            rows = self._apply(opened)
-            reached = self._reached(opened)
-            finished = run.with_outcome(
-                "success",
-                datetime.now(UTC),
-                rows=rows,
-                bookmark_after=reached.value if reached else run.bookmark_before,
-            )
-            opened.finish(finished, reached)
-        return self._result(finished, rows, status="dry_run" if self.dry_run else "success")
+            if not opened.replayed:
+                finished = self._change(opened, run, schema)
+        if finished is None:
+            # Recorded only now: the load held the table until it ended.
+            return self._replayed(run)
+        return self._result(finished, finished.rows, status="dry_run" if self.dry_run else "success")
+
+    def _change(self, opened: OpenLoad, run: Run, schema: SchemaChange | None) -> Run:
+        """Make the table fit, apply the change, and hand over the record that is committed with it."""
+        if schema is not None:
+            opened.evolve(schema)
+        rows = self._apply(opened)
+        reached = self._reached(opened)
+        after = reached.value if reached else run.bookmark_before
+        finished = run.with_outcome("success", datetime.now(UTC), rows=rows, bookmark_after=after)
+        opened.finish(finished, reached)
+        return finished
 
     def _replayed(self, run: Run) -> RunResult:
         """The token was committed by an earlier run, so this one has nothing to do."""
@@ -122,8 +126,9 @@ class _Execution:
         try:
             applied = opened.apply(change)
         except BackendError:
-            # The database names its constraint; our guards name the keys.
-            self._refuse(opened, replace(intent, check_keys=True))
+            # The database names its constraint; our guards name the keys, where it still answers.
+            with suppress(BackendError):
+                self._refuse(opened, replace(intent, check_keys=True))
             raise
         counts = strategy.counts(applied.labels, read=applied.read, late=late)
         return rows_of(self.pipeline.mode, counts)
@@ -165,9 +170,10 @@ class _Execution:
         return Frame(self.systems.workshop.spark().sql(sql))
 
     def _looks_once(self) -> bool:
+        """Only an append may read its rows late: a replace empties the table first, which the query may be reading."""
         load = self.plan.load
         measured = load.strategy.guards(self._intent()) or self.pipeline.incremental_column is not None
-        return not measured and not load.strategy.needs_keys
+        return load.strategy.change_type is Append and not measured
 
     def _read_bookmark(self) -> Bookmark | None:
         if self.pipeline.incremental_column is None:

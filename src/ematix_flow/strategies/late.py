@@ -16,11 +16,10 @@ __all__ = ["count_late", "late_event"]
 
 def late_event(intent: Intent) -> Guard:
     """Refuses late rows that say something new."""
-    at = incoming_at("i", event_time=intent.event_time)
-    keys = [named(as_text(cell(name, "i")), name) for name in intent.keys]
+    keys = [named(as_text(cell(name, "l")), name) for name in intent.keys]
     return Guard(
         "late-event",
-        _late_rows(intent, [*keys, named(as_text(at), "event_ts")]).limit(6, copy=False),
+        _late_rows(intent, [*keys, named(as_text(_later("_at")), "event_ts")]).limit(6, copy=False),
         "incoming rows are older than the newest version of their key (event_ts before its valid_from)",
         'use late="ignore" to drop such rows or late="insert" to repair the history',
     )
@@ -32,13 +31,11 @@ def count_late(intent: Intent) -> exp.Query:
 
 
 def _late_rows(intent: Intent, shown: list[exp.Expr]) -> exp.Select:
-    """The late rows `i` beside the version in force `f`, the first version after `a` and its correction `c`."""
-    at = _later("_at")
+    """The late rows `l` beside the version in force `f`, the first version after `a` and its correction `c`."""
     query = select(*shown, from_=source("_later", "l"))
-    query = join(query, source(INCOMING, "i"), all_of(matches(intent.keys, "i", "l"), *_same_instant(intent)))
     after = exp.EQ(this=cell("valid_from", "a"), expression=_later("_next"))
     query = join(query, source(TARGET, "a"), all_of(matches(intent.keys, "a", "l"), after))
-    began = exp.LTE(this=cell("valid_from", "f"), expression=at)
+    began = exp.LTE(this=cell("valid_from", "f"), expression=_later("_at"))
     open_then = exp.GT(this=cell("valid_to", "f"), expression=_later("_at"))
     began_then = exp.EQ(this=cell("valid_from", "f"), expression=_later("_at"))
     in_force = exp.Paren(this=exp.Or(this=open_then, expression=began_then))
@@ -49,15 +46,18 @@ def _late_rows(intent: Intent, shown: list[exp.Expr]) -> exp.Select:
 
 
 def _later_versions(intent: Intent) -> exp.Select:
-    """Each incoming row that has versions after it, with the first and the last of them."""
+    """Each incoming row that has versions after it, with the first and the last of them.
+
+    A row is alone in its group, so grouping by what it says only carries that along.
+    """
+    said = (*intent.keys, *intent.compare)
     at = incoming_at("i", event_time=intent.event_time)
     first = named(exp.Min(this=cell("valid_from", "t")), "_next")
     last = named(exp.Max(this=cell("valid_from", "t")), "_newest")
     later = exp.GT(this=cell("valid_from", "t"), expression=incoming_at("i", event_time=intent.event_time))
-    query = select(*cells(intent.keys, "i"), named(at, "_at"), first, last, from_=source(INCOMING, "i"))
+    query = select(*cells(said, "i"), named(at, "_at"), first, last, from_=source(INCOMING, "i"))
     query = join(query, source(TARGET, "t"), all_of(matches(intent.keys, "t", "i"), later))
-    groups = [*cells(intent.keys, "i"), *([cell(EVENT_TIME, "i")] if intent.event_time else [])]
-    return query.group_by(*groups, copy=False)
+    return query.group_by(*cells((*said, EVENT_TIME) if intent.event_time else said, "i"), copy=False)
 
 
 def _with_correction(query: exp.Select, intent: Intent) -> exp.Select:
@@ -73,19 +73,15 @@ def _says_something_new(intent: Intent) -> exp.Expr:
     never = exp.EQ(this=cell("valid_to", "f"), expression=cell("valid_from", "f"))
     branches: list[tuple[exp.Expr, exp.Expr]] = [
         (never, exp.true()),
-        (_found(key, "f"), differs(intent.compare, "i", "f")),
+        (_found(key, "f"), differs(intent.compare, "l", "f")),
     ]
     if intent.event_time:
-        branches.append((_found(key, "c"), differs(intent.compare, "i", "c")))
-    return case(*branches, default=differs(intent.compare, "i", "a"))
+        branches.append((_found(key, "c"), differs(intent.compare, "l", "c")))
+    return case(*branches, default=differs(intent.compare, "l", "a"))
 
 
 def _found(key: str, table: str) -> exp.Expr:
     return exp.Not(this=exp.Is(this=cell(key, table), expression=exp.null()))
-
-
-def _same_instant(intent: Intent) -> list[exp.Expr]:
-    return [exp.EQ(this=cell(EVENT_TIME, "i"), expression=_later("_at"))] if intent.event_time else []
 
 
 def _later(name: str) -> exp.Column:

@@ -1,0 +1,1 @@
+"""Speed and memory, ours beside the obvious alternatives in one run: `make bench`."""

@@ -1,0 +1,240 @@
+"""Kills real processes in the middle of loads and tells what they left; run as a program by `test_crash`.
+
+A process forks for every kill point and opens nothing itself. The child wraps the connection that its backend hands
+out, counts statements, and kills itself before the n-th. Other children look at what is left and load again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ematix_flow.strategies.base import EVENT_TIME
+from tests.backends.conftest import BY_NAME
+from tests.backends.lab import Lab, Lane, clock, read_table
+from tests.backends.store import Row
+from tests.oracle import Moment, expect
+from tests.spark_session import shared_session
+
+FIRST, CRASHED, NEXT, LAST = "09:00", "10:00", "11:00", "12:00"
+TOKEN = "the load that dies"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A load, and the load before it, if any."""
+
+    header: str
+    before: tuple[str, ...] | None
+    rows: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+_ROWS = (("1 | a", "2 | b", "3 | c"), ("1 | a", "2 | B", "4 | d"))
+SCENARIOS = {
+    "merge": Scenario("id | v", *_ROWS, {"mode": "merge", "handle_deletes": "hard"}),
+    "scd2": Scenario("id | v", *_ROWS, {"mode": "scd2", "handle_deletes": "soft"}),
+    "append": Scenario(
+        "id | n:BigInt", ("1 | 4", "2 | 5"), ("2 | 5", "3 | 6", "4 | 7"), {"mode": "append", "incremental_column": "n"}
+    ),
+    "truncate": Scenario("id | v", *_ROWS, {"mode": "truncate"}),
+    "first load": Scenario("id | v", None, _ROWS[0], {"mode": "scd2"}),
+}
+
+
+class Killer:
+    """Ends this process at the n-th event that looks like `pattern`; what the event was stays in a file."""
+
+    def __init__(self, number: int, note: Path, pattern: str = "") -> None:
+        self.number, self.note, self.pattern = number, note, re.compile(pattern)
+        self.seen = 0
+
+    def event(self, text: str) -> None:
+        """Something is about to happen."""
+        self.seen += bool(self.pattern.search(text))
+        if self.seen == self.number:
+            self.note.write_text(text, encoding="utf-8")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Watched:
+    """A driver's connection that tells the killer of every statement."""
+
+    def __init__(self, connection: Any, killer: Killer) -> None:
+        self._connection, self._killer = connection, killer
+
+    def execute(self, sql: str) -> Any:
+        self._killer.event(sql)
+        return self._connection.execute(sql)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def watch_statements(lab: Lab, killer: Killer) -> None:
+    """Let the backend hand out watched connections."""
+    backend: Any = lab.target
+    real = backend.connect
+    backend.connect = lambda: Watched(real(), killer)
+
+
+def watch_files(_: Lab, killer: Killer) -> None:
+    """Count what changes names of files: the steps by which a load in a folder becomes visible."""
+    for name in ("rename", "replace", "link", "unlink"):
+        _watch_call(name, killer)
+
+
+def _watch_call(name: str, killer: Killer) -> None:
+    real = getattr(os, name)
+
+    def watched(*arguments: Any, **more: Any) -> Any:
+        killer.event(f"os.{name} {arguments}")
+        return real(*arguments, **more)
+
+    setattr(os, name, watched)
+
+
+def open_lab(lane: Lane, scenario: Scenario, folder: Path, session: Callable[[], Any]) -> Lab:
+    """The lab of a folder that may have been used before."""
+    lab = Lab(lane, folder, session, **scenario.options)
+    lab.types = read_table(scenario.header, ())[0]
+    return lab
+
+
+def prepare(lab: Lab, scenario: Scenario) -> None:
+    """The load before, and the source of the load that will die."""
+    if scenario.before is not None:
+        lab(scenario.header, *scenario.before, at=FIRST)
+    lab.seed(*read_table(scenario.header, scenario.rows))
+
+
+def die(lab: Lab, watch: Callable[[Lab, Killer], None], killer: Killer) -> None:
+    """Load, and be killed; the end of the run is the last event."""
+    watch(lab, killer)
+    lab.run(at=CRASHED, token=TOKEN)
+    killer.event("the end of the run")
+
+
+def look(lab: Lab, scenario: Scenario, before: Sequence[Row]) -> dict[str, Any]:
+    """What the dead process left, and what the next runs make of it."""
+    left, bookmark = lab.table(), lab.bookmark()
+    states = {"before": said(before), "after": said(expected(lab, scenario, before, CRASHED))}
+    state = next((name for name, rows in states.items() if rows == said(left)), "between")
+    history = [(run.status, run.error) for run in lab.runs()]
+    again = lab.run(at=NEXT, token=TOKEN)
+    final = said(expected(lab, scenario, before, CRASHED if state == "after" else NEXT))
+    repaired = said(lab.table()) == final
+    token_changed = state == "after" and lab.table() != left
+    records = [(run.status, run.error) for run in lab.runs()]
+    if scenario.options["mode"] != "truncate":
+        lab.run(at=LAST)
+    return {
+        "state": state,
+        "bookmark": bookmark.value if bookmark else None,
+        "history": history,
+        "replayed": bool(again.get("replayed")),
+        "token_changed": token_changed,
+        "repaired": repaired,
+        "records": records,
+        "stable": scenario.options["mode"] == "truncate" or said(lab.table()) == final,
+    }
+
+
+def expected(lab: Lab, scenario: Scenario, before: Sequence[Row], at: str) -> list[Row]:
+    """The table after the load, by the oracle."""
+    rows = read_table(scenario.header, scenario.rows)[1]
+    intent = lab.project.plan(lab.pipeline()).load.intent
+    if intent.resume is not None:
+        held = {row["id"] for row in before}
+        rows = [row for row in rows if row["id"] not in held]
+    incoming = [{(EVENT_TIME if name == "at" else name): value for name, value in row.items()} for row in rows]
+    return expect(scenario.options["mode"], before, incoming, intent, Moment(clock(at), "any")).rows
+
+
+def said(rows: Sequence[Row]) -> list[str]:
+    """Rows without what names the run and its instant, which a repaired load has its own of."""
+    plain = [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
+    return sorted(str(sorted(row.items(), key=str)) for row in plain)
+
+
+def in_child(work: Callable[[], Any], answer: Path) -> Any:
+    """What `work` gives, done by a process of its own; None where it was killed."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            answer.write_text(json.dumps(work(), default=str), encoding="utf-8")
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return None
+    if os.waitstatus_to_exitcode(status):
+        raise RuntimeError("a child failed; its error is above")
+    return json.loads(answer.read_text(encoding="utf-8"))
+
+
+def every_point(system: str, name: str, folder: Path) -> list[dict[str, Any]]:
+    """Kill a pushed load before every one of its statements, one process each."""
+    lane, scenario = Lane(BY_NAME[system], "same_db"), SCENARIOS[name]
+    base, answer, note = folder / "base", folder / "answer.json", folder / "note.txt"
+    base.mkdir()
+
+    def opened(place: Path) -> Lab:
+        return open_lab(lane, scenario, place, _no_spark)
+
+    in_child(lambda: prepare(opened(base), scenario), answer)
+    found: list[dict[str, Any]] = []
+    while True:
+        place = folder / f"point {len(found) + 1}"
+        shutil.copytree(base, place)
+        killer = Killer(len(found) + 1, note)
+        if in_child(lambda: die(opened(place), watch_statements, killer) or "alive", answer) is not None:
+            return found
+
+        def inspect() -> dict[str, Any]:
+            before = opened(base).table()
+            return look(opened(place), scenario, before)
+
+        found.append({"statement": note.read_text(encoding="utf-8"), **in_child(inspect, answer)})
+        shutil.rmtree(place)
+
+
+def spark_lane(system: str) -> Lane:
+    """The lane that loads a system through Spark; folders take their rows from a database."""
+    target = BY_NAME[system]
+    return Lane(target, "cross_db", BY_NAME["sqlite"] if target.gaps else None)
+
+
+def one_point(system: str, name: str, folder: Path, pattern: str) -> None:
+    """Kill a load through Spark before one event; others prepared the folder and look at it afterwards."""
+    with contextmanager(shared_session)() as spark:
+        lab = open_lab(spark_lane(system), SCENARIOS[name], folder, lambda: spark)
+        watch = watch_files if lab.lane.system.gaps else watch_statements
+        die(lab, watch, Killer(1, folder / "note.txt", pattern))
+
+
+def _no_spark() -> Any:
+    raise AssertionError("the pushed path needs no Spark")
+
+
+def main(arguments: Sequence[str]) -> None:
+    system, name, folder, *pattern = arguments
+    if pattern:
+        one_point(system, name, Path(folder), pattern[0])
+    else:
+        print(json.dumps(every_point(system, name, Path(folder))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
