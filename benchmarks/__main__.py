@@ -34,8 +34,8 @@ def main() -> None:
         "",
         "Each figure comes from one run of `make bench` on one machine; compare within a row, not across machines.",
         (
-            f"This run: {os.cpu_count()} cores, Python {platform.python_version()}, {arguments.rows:,} rows of six columns"
-            f" per load, best of {arguments.repeat}."
+            f"This run: {os.cpu_count()} cores, Python {platform.python_version()}, {arguments.rows:,} rows "
+            f"of six columns per load, best of {arguments.repeat}."
         ),
         "",
     ]

@@ -6,7 +6,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-NOW = "2026-06-01 00:00:00.000000"
+NOW = {"orders": "2026-06-01 00:00:00.000000", "changes": "2026-06-02 00:00:00.000000"}
+"""The instant of each load."""
 RUN = "9d1c1b66-0f5e-4c8e-9d7f-0d2c1c9a0f11"
 PLAIN = ("name", "grp", "amount", "ts", "flag")
 VALUES = ", ".join(f"s.{name}" for name in ("id", *PLAIN))
@@ -42,7 +43,7 @@ def source(rows: str, system: str) -> str:
 def statements(mode: str, system: str, rows: str) -> list[str]:
     """The load in the database's own words, from a table of the same database."""
     target, incoming = table(mode, system), source(rows, system)
-    stamp = f"'{NOW}', '{RUN}'"
+    stamp = f"'{NOW[rows]}', '{RUN}'"
     match mode:
         case "append":
             return [f"INSERT INTO {target} SELECT {VALUES}, {stamp} FROM {incoming} AS s"]
@@ -53,18 +54,18 @@ def statements(mode: str, system: str, rows: str) -> list[str]:
             insert = f"INSERT INTO {target} AS t SELECT {VALUES}, {stamp} FROM {incoming} AS s WHERE true"
             return [f"{insert} ON CONFLICT (id) DO UPDATE SET {updates} WHERE {differs('excluded', 't')}"]
         case _:
-            return _scd2(target, incoming, system)
+            return _scd2(target, incoming, system, NOW[rows])
 
 
-def _scd2(target: str, incoming: str, system: str) -> list[str]:
+def _scd2(target: str, incoming: str, system: str, now: str) -> list[str]:
     """Close what changed, open the new version; the hash is over the plain texts."""
     yes, no = ("TRUE", "FALSE") if system == "duckdb" else ("1", "0")
     text = " || '|' || ".join(f"s.{name}" for name in PLAIN)
     hashed = f"unhex(sha256({text}))" if system == "duckdb" else f"hand_sha256({text})"
     known = f"(SELECT * FROM {target} WHERE is_current = {yes}) AS t ON t.id = s.id"
     moved = f"SELECT {VALUES}, {hashed} AS h FROM {incoming} AS s LEFT JOIN {known}"
-    ended = f"UPDATE {target} SET valid_to = '{NOW}', is_current = {no}"
-    opened = f"SELECT id, name, grp, amount, ts, flag, '{NOW}', NULL, {yes}, h, '{NOW}', '{RUN}' FROM moved"
+    ended = f"UPDATE {target} SET valid_to = '{now}', is_current = {no}"
+    opened = f"SELECT id, name, grp, amount, ts, flag, '{now}', NULL, {yes}, h, '{now}', '{RUN}' FROM moved"
     return [
         f"CREATE TEMP TABLE moved AS {moved} WHERE t.id IS NULL OR {differs('s', 't')}",
         f"{ended} WHERE is_current = {yes} AND id IN (SELECT id FROM moved)",

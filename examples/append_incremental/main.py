@@ -53,3 +53,6 @@ for name, orders in {
     marks = (str(result[f"watermark_{when}"] or "—")[:19] for when in ("before", "after"))
     table.add_row(name, str(result["rows_read"]), str(result["rows_inserted"]), *marks)
 Console(width=100).print(table)
+with sqlite3.connect(DATABASE) as database:
+    loaded = database.execute('SELECT order_id FROM "analytics.orders" ORDER BY order_id').fetchall()
+assert loaded == [(1,), (2,), (3,), (4,)], "every order is there, once"

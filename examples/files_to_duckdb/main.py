@@ -27,8 +27,7 @@ class lake:
 
 @ematix.connection
 class warehouse:
-    kind = "duckdb"
-    path = DATABASE
+    kind, path = "duckdb", DATABASE
 
 
 @ematix.table(schema="analytics")
@@ -57,3 +56,4 @@ table = Table("payment_id", "paid_on", "currency", "amount", title=f"{result['ro
 for row in duckdb.connect(DATABASE).execute("SELECT COLUMNS('^[a-z]') FROM analytics.payment ORDER BY 1").fetchall():
     table.add_row(*map(str, row))
 Console(width=80).print(table)
+assert table.row_count == 3

@@ -55,3 +55,4 @@ for products in (
     table.add_row("\n".join(f"{sku!r} {price}" for sku, _, price in products), *counts, "\n".join(map(str, rows)))
     table.add_section()
 Console(width=110).print(table)
+assert rows == [("DESK-1", 165), ("LAMP-1", 25), ("VASE-1", 12.5)]

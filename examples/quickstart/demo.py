@@ -56,6 +56,9 @@ CHANGES = (
     ),
 )
 
+RETURNING = (2, 10)
+"""The customers that the changes give a second version."""
+
 NEXT_STEPS = """\
 [bold]What to try next[/bold]
   . .venv/bin/activate && cd .demo         the project of this demo: its pipeline is in pipelines.py
@@ -162,12 +165,15 @@ def show_history() -> None:
     table = Table(box=None, header_style="bold")
     for name in ("customer_id", "full_name", "email", "country", "valid_from", "valid_to", "is_current", ""):
         table.add_column(name, no_wrap=True)
-    for *values, is_current, is_changed in versions():
+    found = versions()
+    for *values, is_current, is_changed in found:
         # The words say the same as the colours, for those who see none.
         word, style = ("", "") if not is_changed else ("← opened", "bold green") if is_current else ("← closed", "red")
         cells = ["—" if value is None else str(value) for value in values]
         table.add_row(*cells, "yes" if is_current else "", word, style=style)
     console.print(table)
+    if sorted(row[0] for row in found) != sorted([*range(1, 14), *RETURNING]):
+        raise StepFailedError(f"customers {RETURNING} should have two versions, and all others one")
 
 
 def versions() -> list[tuple[object, ...]]:

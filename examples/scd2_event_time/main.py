@@ -30,11 +30,7 @@ class Plan:
 
 
 @ematix.pipeline(
-    target=Plan,
-    mode="scd2",
-    target_connection="crm",
-    event_timestamp_column="happened_at",
-    late_events="insert",
+    target=Plan, mode="scd2", target_connection="crm", event_timestamp_column="happened_at", late_events="insert"
 )
 def plan_history(source):
     return "SELECT customer_id, plan, happened_at FROM raw.events"
@@ -51,8 +47,10 @@ for name, events in {
         database.execute('CREATE TABLE "raw.events" (customer_id INTEGER, plan TEXT, happened_at TEXT)')
         database.executemany('INSERT INTO "raw.events" VALUES (?, ?, ?)', events)
     plan_history.run()
-    history = database.execute('SELECT plan, valid_from, valid_to FROM "analytics.plan" ORDER BY valid_from')
+    query = 'SELECT plan, valid_from, valid_to FROM "analytics.plan" ORDER BY valid_from'
+    history = database.execute(query).fetchall()
     for plan, begins, ends in history:
         table.add_row(name, plan, begins[:10], ends[:10] if ends else "—")
     table.add_section()
 Console(width=90).print(table)
+assert [plan for plan, _, _ in history] == ["free", "pro", "team"]

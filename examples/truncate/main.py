@@ -49,3 +49,4 @@ for change in ("SELECT 1", "DELETE FROM raw.orders WHERE country = 'us'", "INSER
         table.add_row("the first load" if change == "SELECT 1" else change, *map(str, row))
     table.add_section()
 Console(width=100).print(table)
+assert ask("SELECT country FROM analytics.sales_by_country ORDER BY country") == [("at",), ("nl",)]

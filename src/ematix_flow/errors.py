@@ -21,8 +21,8 @@
     ├── SessionError                       Spark could not start or died
     └── MissingExtraError (ImportError)    an optional package is not installed
 
-Each error has a stable ``code`` (an anchor in ``docs/errors.md``), a ``message``, an optional ``hint`` that says what to do
-next, an optional ``declared_at`` place, and ``transient``, which alone decides whether a retry can help.
+Each error has a stable ``code`` (an anchor in ``docs/errors.md``), a ``message``, an optional ``hint`` that says what
+to do next, an optional ``declared_at`` place, and ``transient``, which alone decides whether a retry can help.
 """
 
 from __future__ import annotations
@@ -214,9 +214,7 @@ class MissingExtraError(FlowError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         self.package, self.extra = package, extra
-        super().__init__(
-            f"the package {package!r} is not installed", hint=f"pip install 'ematix-flow-spark[{extra}]'"
-        )
+        super().__init__(f"the package {package!r} is not installed", hint=f"pip install 'ematix-flow-spark[{extra}]'")
 
 
 def nearest(kind: str, name: str, known: Iterable[str]) -> str:

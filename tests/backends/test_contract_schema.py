@@ -101,7 +101,18 @@ def test_columns_that_loads_fill_may_be_declared(load: Lab) -> None:
     assert load.rows("id", "v", "_loaded_at", "_batch_id") == [(1, "a", "09:00", result.run_id)]
 
 
-ODD_NAMES = ("select", "größe", "名前", 'a "quoted" name', "it's", "semi;colon", "per%cent", "back`tick", "brace{}", "a b")
+ODD_NAMES = (
+    "select",
+    "größe",
+    "名前",
+    'a "quoted" name',
+    "it's",
+    "semi;colon",
+    "per%cent",
+    "back`tick",
+    "brace{}",
+    "a b",
+)
 
 
 @everywhere

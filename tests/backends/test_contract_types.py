@@ -35,7 +35,15 @@ from tests.backends.lab import Lab, everywhere
 
 MODE = "append"
 
-TEXTS = ["", " kept spaces ", "NULL", "it's \"quoted\" \\ back, comma; | pipe", "line\nbreak\ttab", "🙂 é\u0301 名前 ñ", "{x} $1 %s ?"]
+TEXTS = [
+    "",
+    " kept spaces ",
+    "NULL",
+    'it\'s "quoted" \\ back, comma; | pipe',
+    "line\nbreak\ttab",
+    "🙂 é\u0301 名前 ñ",
+    "{x} $1 %s ?",
+]
 VALUES: dict[ColumnType, list[Any]] = {
     SmallInt(): [-32768, 32767, 0],
     Integer(): [-(2**31), 2**31 - 1, 0],
@@ -105,7 +113,9 @@ def comparable(rows: list[dict[str, Any]], types: dict[str, ColumnType]) -> list
             case _:
                 return given
 
-    return [{name: value(row[name], kind) for name, kind in types.items()} for row in sorted(rows, key=lambda r: r["id"])]
+    return [
+        {name: value(row[name], kind) for name, kind in types.items()} for row in sorted(rows, key=lambda r: r["id"])
+    ]
 
 
 @everywhere

@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-PIPELINES = '''
+PIPELINES = """
 from ematix_flow import Annotated, BigInt, String, Text, TimestampTZ, ematix, pk
 from ematix_flow.normalize import empty_to_null, lower, parse_timestamp, trim
 
@@ -43,7 +43,7 @@ class CustomerDim:
 )
 def sync_customers(source):
     return "SELECT customer_id, email, full_name, signed_up_at FROM customers"
-'''
+"""
 
 Flow = Callable[..., subprocess.CompletedProcess[str]]
 

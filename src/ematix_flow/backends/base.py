@@ -1,8 +1,8 @@
 """The contract between the engine and a system: `Backend`, `Load`, `Ledger` and the records they exchange.
 
-This is the page a backend author reads. A backend is opened for one project; it reads rows, tells what a table looks like
-and opens loads. A load is one unit of work on one table: leaving its block commits rows and `Commit` together, an error
-leaves nothing.
+This is the page a backend author reads. A backend is opened for one project; it reads rows, tells what a table looks
+like and opens loads. A load is one unit of work on one table: leaving its block commits rows and `Commit` together, an
+error leaves nothing.
 """
 
 from __future__ import annotations

@@ -1,95 +1,182 @@
-"""How DuckDB spells types, casts, instants, hashes and parsing."""
+"""DuckDB: files and `:memory:`, in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+import re
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
 
 from sqlglot import exp
 
-from ..types import (
-    JSON,
-    UUID,
-    BigInt,
-    Boolean,
-    Bytes,
-    ColumnType,
-    Date,
-    Double,
-    Float,
-    Integer,
-    Numeric,
-    SmallInt,
-    Text,
-    Timestamp,
-    TimestampTZ,
+from ..errors import BackendError, ConflictError, ConnectError, FlowError
+from ..spec.connection import Connection
+from ..spec.place import TableRef
+from ..spec.table import Table
+from ..strategies.base import EVENT_TIME
+from ..types import TimestampTZ
+from .base import Actual, ActualColumn, Backend, Capabilities, Workshop
+from .duckdb_dialect import DuckDBDialect
+from .optional import optional
+from .sql import SqlBackend, SqlConnection, SqlCursor
+from .sql_change import STAGED
+from .sql_text import replace_tables
+
+
+@dataclass(frozen=True, repr=False)
+class DuckDBConnection(Connection):
+    """A DuckDB file, or `:memory:`, which lasts as long as the project is open."""
+
+    kind = "duckdb"
+    schemes = ("duckdb",)
+
+    path: str
+    memory_limit: str = "256MB"
+    """What DuckDB may hold in memory before it spills to disk."""
+
+    def open(self, workshop: Workshop) -> DuckDBBackend:
+        """The backend of this connection."""
+        return DuckDBBackend(self, workshop)
+
+
+class DuckDBBackend(SqlBackend):
+    """DuckDB in this process.
+
+    One process at a time may have the file open, so it is opened late and closed after each step. Tables are made
+    without a primary-key index, which DuckDB must hold in memory whole: the load checks keys itself.
+    """
+
+    can = Capabilities(pushed=True)
+    dialect = DuckDBDialect()
+    connection: DuckDBConnection
+    KEYS = False
+
+    def __init__(self, connection: DuckDBConnection, workshop: Workshop) -> None:
+        super().__init__(connection, workshop)
+        self._anchor: SqlConnection | None = None
+        self._name = connection.path
+        if connection.path == ":memory:":
+            self._name = f":memory:ematix_{uuid.uuid4().hex}"
+            self._anchor = self.connect()
+
+    def connect(self) -> SqlConnection:
+        duckdb = optional("duckdb", extra="duckdb")
+        connection: SqlConnection = duckdb.connect(self._name)
+        limit = exp.Literal.string(self.connection.memory_limit).sql("duckdb")
+        connection.execute(f"SET memory_limit = {limit}")
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET preserve_insertion_order = false")
+        return connection
+
+    def close(self) -> None:
+        if self._anchor is not None:
+            self._anchor.close()
+            self._anchor = None
+
+    def ping(self) -> str:
+        with self.session() as connection:
+            return f"DuckDB {connection.execute('SELECT version()').fetchall()[0][0]}, {self.connection.path}"
+
+    def same_system(self, other: Backend) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, DuckDBBackend) or ":memory:" in (self.connection.path, other.connection.path):
+            return False
+        return Path(self.connection.path).resolve() == Path(other.connection.path).resolve()
+
+    def table_name(self, table: TableRef) -> exp.Table:
+        """DuckDB names a database after its file; where a schema has that name too, both must be said."""
+        named = super().table_name(table)
+        if self._is_ambiguous(table.schema):
+            named.set("catalog", exp.to_identifier(self._database, quoted=True))
+        return named
+
+    def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
+        parts = (self._database, schema) if self._is_ambiguous(schema) else (schema,)
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self.dialect.quote(*parts)}")
+
+    def user_sql(self, sql: str) -> str:
+        return replace_tables(super().user_sql(sql), self.dialect.name, self._own_name)
+
+    @property
+    def _database(self) -> str:
+        return Path(self.connection.path).name.partition(".")[0]
+
+    def _is_ambiguous(self, schema: str) -> bool:
+        return self._anchor is None and schema.casefold() == self._database.casefold() and schema not in RESERVED
+
+    def _own_name(self, schema: str, name: str) -> str | None:
+        return self.relation_sql(TableRef(schema, name)) if schema and self._is_ambiguous(schema) else None
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        return (optional("duckdb", extra="duckdb").Error,)
+
+    def translate(self, error: Exception) -> FlowError:
+        duckdb = optional("duckdb", extra="duckdb")
+        where = f"connection {self.connection.name!r} (duckdb)"
+        text = str(error).strip()
+        if isinstance(error, duckdb.TransactionException) and "onflict" in text:
+            return ConflictError(f"{where}: {text}", hint="another transaction wrote the same rows; run again")
+        if isinstance(error, duckdb.IOException | duckdb.ConnectionException):
+            is_locked = "lock" in text
+            hint = "DuckDB lets one process open a file at a time" if is_locked else "check the path and its folder"
+            return ConnectError(f"{where}: {text}", hint=hint)
+        return BackendError(f"{where}: {text}")
+
+    def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
+        schema, name = (exp.Literal.string(part).sql("duckdb") for part in (table.schema, table.name))
+        here = f"database_name = current_database() AND schema_name = {schema} AND table_name = {name}"
+        rows = connection.execute(
+            f"SELECT column_name, data_type, is_nullable FROM duckdb_columns() WHERE {here} ORDER BY column_index"
+        ).fetchall()
+        if not rows:
+            return None
+        keyed = connection.execute(
+            f"SELECT unnest(constraint_column_names) FROM duckdb_constraints() "
+            f"WHERE {here} AND constraint_type = 'PRIMARY KEY'"
+        ).fetchall()
+        keys = {str(row[0]) for row in keyed}
+        columns = (
+            ActualColumn(str(column), self.dialect.column_type(str(kind)), str(kind), bool(nullable), column in keys)
+            for column, kind, nullable in rows
+        )
+        return Actual(tuple(columns))
+
+    def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
+        described = connection.execute(f"DESCRIBE SELECT * FROM (\n{sql}\n) AS _source").fetchall()
+        shown = ", ".join(self._portable(str(row[0]), str(row[1])) for row in described)
+        file = exp.Literal.string(str(folder / "rows.parquet")).sql("duckdb")
+        connection.execute(f"COPY (SELECT {shown} FROM (\n{sql}\n) AS _source) TO {file} (FORMAT parquet)")
+
+    def stage(self, connection: SqlConnection, folder: Path, table: Table) -> None:
+        files = exp.Literal.string(f"{folder}/*.parquet").sql("duckdb")
+        names = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({files})").fetchall()
+        types = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
+        shown = [
+            self.dialect.cast(exp.column(str(row[0]), quoted=True), types[str(row[0])]).as_(str(row[0]), quoted=True)
+            for row in names
+        ]
+        select = self.dialect.render(exp.select(*shown), {}, {})
+        connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS {select} FROM read_parquet({files})")
+
+    def rows_changed(self, cursor: SqlCursor) -> int:
+        return int(str(cursor.fetchall()[0][0]))
+
+    def _portable(self, name: str, kind: str) -> str:
+        """A column in a type that Parquet carries and Spark reads."""
+        quoted = self.dialect.quote(name)
+        for pattern, portable in PORTABLE:
+            if re.fullmatch(pattern, kind):
+                return f"CAST({quoted} AS {portable}) AS {quoted}"
+        return quoted
+
+
+RESERVED = ("main", "temp", "system")
+"""Names that DuckDB gives to no database: a file called so gets another."""
+
+PORTABLE = (
+    (r"UUID|JSON|BIT|TIME.*(?<!STAMP)|INTERVAL|ENUM\(.*\)|VARINT|BIGNUM|UHUGEINT|HUGEINT", "VARCHAR"),
+    (r"UBIGINT", "DECIMAL(20, 0)"),
+    (r"TIMESTAMP_(S|MS|NS)", "TIMESTAMP"),
 )
-from .dialect import CastingDialect, KnownTypes, call, choose, one_of, text_literal
-from .template import Template
-
-__all__ = ["DuckDBDialect"]
-
-
-class DuckDBDialect(CastingDialect):
-    """DuckDB's SQL; the session runs in UTC."""
-
-    name = "duckdb"
-    max_precision: ClassVar[int] = 38
-    text_type = "VARCHAR"
-    whole_types = (
-        "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
-        "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "BOOLEAN",
-    )  # fmt: skip
-    time_types = (
-        "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE",
-    )  # fmt: skip
-    # The length of a VARCHAR is not kept by DuckDB, so it is not given.
-    type_names: ClassVar[Mapping[str, str]] = {
-        "small_int": "SMALLINT", "integer": "INTEGER", "big_int": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
-        "numeric": "DECIMAL({precision},{scale})", "boolean": "BOOLEAN", "text": "VARCHAR", "string": "VARCHAR",
-        "date": "DATE", "timestamp": "TIMESTAMP", "timestamp_tz": "TIMESTAMPTZ", "json": "JSON", "jsonb": "JSON",
-        "uuid": "UUID", "bytes": "BLOB",
-    }  # fmt: skip
-    known_types: ClassVar[KnownTypes] = {
-        "TINYINT": SmallInt(), "UTINYINT": SmallInt(), "SMALLINT": SmallInt(), "USMALLINT": Integer(),
-        "INTEGER": Integer(), "UINTEGER": BigInt(), "BIGINT": BigInt(), "UBIGINT": Numeric(20, 0),
-        "HUGEINT": Numeric(38, 0), "FLOAT": Float(), "DOUBLE": Double(), "DECIMAL": Numeric, "BOOLEAN": Boolean(),
-        "VARCHAR": Text(), "DATE": Date(), "TIMESTAMP": Timestamp(), "TIMESTAMP_S": Timestamp(),
-        "TIMESTAMP_MS": Timestamp(), "TIMESTAMP_NS": Timestamp(), "TIMESTAMP WITH TIME ZONE": TimestampTZ(),
-        "TIMESTAMPTZ": TimestampTZ(), "JSON": JSON(), "UUID": UUID(), "BLOB": Bytes(),
-    }  # fmt: skip
-
-    def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        plain = super().cast(value, type)
-        match type:
-            case Numeric():
-                # A float is rounded as it is written, not as it is stored: 1.005 at scale 2 is 1.01.
-                written = self.convert(self.convert(value, "VARCHAR"), self.type_name(type))
-                return choose((one_of(self.kind(value), ("FLOAT", "DOUBLE")), written), default=plain)
-            case Bytes():
-                # A cast from text would read backslashes as escapes.
-                encoded = call("ENCODE", self.convert(value, "VARCHAR"))
-                return choose((one_of(self.kind(value), ("VARCHAR",)), encoded), default=plain)
-            case _:
-                return plain
-
-    def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        if isinstance(type, Timestamp | TimestampTZ):
-            # Through microseconds, so that the session's zone has no say.
-            moment = call("MAKE_TIMESTAMP", call("EPOCH_US", value.copy()))
-            return call("STRFTIME", moment, text_literal("%Y-%m-%d %H:%M:%S.%f"))
-        if isinstance(type, Numeric) and type.precision == type.scale < self.max_precision:
-            # A decimal without digits before the point is shown as `.5`.
-            return super().text(value, Numeric(type.precision + 1, type.scale))
-        return super().text(value, type)
-
-    def sha256(self, text: exp.Expr) -> exp.Expression:
-        return call("UNHEX", call("SHA256", text.copy()))
-
-    def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
-        fits = call("REGEXP_FULL_MATCH", text.copy(), text_literal(template.shape))
-        iso_text = call("REGEXP_REPLACE", text.copy(), text_literal(f"^{template.shape}$"), text_literal(iso))
-        return choose((fits, iso_text))
-
-    def refuse(self, message: exp.Expr) -> exp.Expression:
-        return call("ERROR", message)
+"""DuckDB types that would not survive the way to Spark, and what travels in their place."""

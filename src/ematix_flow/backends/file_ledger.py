@@ -18,7 +18,6 @@ from .owner import INTERRUPTED, is_alive
 __all__ = ["FileLedger"]
 
 
-
 class FileLedger(Ledger):
     """Run documents below `<path>/_ematix/runs`; bookmarks and instants come from the tables' own commits."""
 

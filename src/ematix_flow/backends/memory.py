@@ -30,7 +30,19 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .base import Actual, ActualColumn, Applied, Backend, Capabilities, Frame, Ledger, Load, Relation, SchemaChange, Workshop
+from .base import (
+    Actual,
+    ActualColumn,
+    Applied,
+    Backend,
+    Capabilities,
+    Frame,
+    Ledger,
+    Load,
+    Relation,
+    SchemaChange,
+    Workshop,
+)
 from .dialect import SparkDialect
 from .frames import SPARK, FrameQueries, arrow_frame, query_frame, schema_ddl
 from .owner import INTERRUPTED, is_alive
@@ -41,7 +53,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = ["MemoryBackend", "MemoryConnection", "MemoryLedger", "MemoryLoad", "Space", "Stored"]
-
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,204 +1,211 @@
-"""How SQLite spells types, casts, instants, hashes and parsing, with the help of Python functions."""
+"""SQLite: files and `:memory:`, in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import ClassVar
+import sqlite3
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ..types import (
-    JSON,
-    JSONB,
-    UUID,
-    BigInt,
-    Boolean,
-    Bytes,
-    ColumnType,
-    Date,
-    Double,
-    Float,
-    Integer,
-    Numeric,
-    SmallInt,
-    String,
-    Text,
-    Timestamp,
-    TimestampTZ,
-)
-from .dialect import Dialect, KnownTypes, call, choose, one_of, text_literal, utc_text
+from ..errors import BackendError, ConflictError, ConnectError, FlowError
+from ..spec.connection import Connection
+from ..spec.place import TableRef
+from ..spec.table import Table
+from ..strategies.base import EVENT_TIME
+from ..types import UUID, Boolean, ColumnType, Date, Double, Float, Numeric, Timestamp, TimestampTZ
+from . import sqlite_arrow, sqlite_functions
+from .base import Actual, ActualColumn, Backend, Capabilities, Workshop
+from .sql import SqlBackend, SqlConnection, SqlCursor
+from .sql_change import STAGED
+from .sql_text import replace_tables
+from .sqlite_dialect import SqliteDialect
 
-__all__ = ["SqliteDialect"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["SQLiteBackend", "SQLiteConnection"]
+
+EXACT_DIGITS = 15
 
 
-class SqliteDialect(Dialect):
-    """SQLite's SQL with our Python functions.
+@dataclass(frozen=True, repr=False)
+class SQLiteConnection(Connection):
+    """A SQLite file, or `:memory:`, which lasts as long as the project is open."""
 
-    Instants are UTC text of fixed width, so that they sort; decimals of more than 15 digits are text at their scale.
-    A value that is stored in its canonical form already is recognised in SQL; only others cost a call into Python.
+    kind = "sqlite"
+    schemes = ("sqlite",)
+
+    path: str
+
+    def open(self, workshop: Workshop) -> SQLiteBackend:
+        """The backend of this connection."""
+        return SQLiteBackend(self, workshop)
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that says what was wrong with a value; SQLite itself only says that one of our functions failed."""
+
+    complaint: sqlite_functions.Complaint | None = None
+
+    def execute(self, sql: str, parameters: Sequence[object] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+        try:
+            return super().execute(sql, parameters)
+        except sqlite3.OperationalError as error:
+            if self.complaint is None or self.complaint.error is None:
+                raise
+            said, self.complaint.error = self.complaint.error, None
+            raise sqlite3.OperationalError(str(said)) from error
+
+
+class SQLiteBackend(SqlBackend):
+    """SQLite in this process.
+
+    SQLite has no schemas: `analytics.customer_dim` is one table with the point in its name, `main.orders` is `orders`.
+    A user's query may name it either way.
     """
 
-    name = "sqlite"
-    max_precision = None
-    # SQLite derives how a column stores values from parts of the name: JSON alone would make `1.50` the number 1.5.
-    type_names: ClassVar[Mapping[str, str]] = {
-        "small_int": "SMALLINT", "integer": "INTEGER", "big_int": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
-        "numeric": "NUMERIC({precision},{scale})", "boolean": "BOOLEAN", "text": "TEXT", "string": "VARCHAR({length})",
-        "date": "DATE", "timestamp": "TIMESTAMP", "timestamp_tz": "TIMESTAMPTZ", "json": "JSONTEXT",
-        "jsonb": "JSONBTEXT", "uuid": "UUID", "bytes": "BLOB",
-    }  # fmt: skip
-    known_types: ClassVar[KnownTypes] = {
-        "TINYINT": SmallInt(), "SMALLINT": SmallInt(), "INT": Integer(), "INTEGER": Integer(), "BIGINT": BigInt(),
-        "FLOAT": Float(), "REAL": Double(), "DOUBLE": Double(), "DOUBLE PRECISION": Double(), "NUMERIC": Numeric,
-        "DECIMAL": Numeric, "DECTEXT": Numeric, "BOOLEAN": Boolean(), "BOOL": Boolean(), "TEXT": Text(),
-        "CLOB": Text(), "VARCHAR": String, "NVARCHAR": String, "CHAR": String, "CHARACTER VARYING": String,
-        "DATE": Date(), "TIMESTAMP": Timestamp(), "DATETIME": Timestamp(), "TIMESTAMPTZ": TimestampTZ(),
-        "JSONTEXT": JSON(), "JSON": JSON(), "JSONBTEXT": JSONB(), "JSONB": JSONB(), "UUID": UUID(), "BLOB": Bytes(),
-    }  # fmt: skip
+    can = Capabilities(pushed=True, enforces_keys=True)
+    dialect = SqliteDialect()
+    connection: SQLiteConnection
+    BEGIN = "BEGIN IMMEDIATE"
 
-    def type_name(self, type: ColumnType) -> str:
-        if isinstance(type, Numeric) and type.precision > _DIGITS:
-            return f"DECTEXT({type.precision},{type.scale})"
-        return super().type_name(type)
+    def __init__(self, connection: SQLiteConnection, workshop: Workshop) -> None:
+        super().__init__(connection, workshop)
+        self._anchor: SqlConnection | None = None
+        self._uri = Path(connection.path).absolute().as_uri()
+        if connection.path == ":memory:":
+            self._uri = f"file:ematix_{uuid.uuid4().hex}?mode=memory&cache=shared"
+            self._anchor = self.connect()
 
-    def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        canonical, convert = _casting(value, type)
-        null = exp.Is(this=value.copy(), expression=exp.null())
-        return choose((exp.or_(null, canonical, copy=False), value.copy()), default=convert)
+    def connect(self) -> SqlConnection:
+        connection = sqlite3.connect(
+            self._uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False, factory=_Connection
+        )
+        connection.complaint = sqlite_functions.register(connection)
+        return connection
 
-    def instant(self, value: datetime) -> exp.Expression:
-        return text_literal(utc_text(value))
+    def close(self) -> None:
+        if self._anchor is not None:
+            self._anchor.close()
+            self._anchor = None
 
-    def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        match type:
-            case SmallInt() | Integer() | BigInt():
-                return exp.Cast(this=value.copy(), to=exp.DataType.build("text"))
-            case Boolean():
-                null = exp.Is(this=value.copy(), expression=exp.null())
-                return choose((null, exp.null()), (value.copy(), text_literal("true")), default=text_literal("false"))
-            case Float() | Double():
-                return call("ematix_float_text", value.copy())
-            case Numeric(precision, scale) if precision <= _DIGITS:
-                # Adding 0 takes the sign from a negative zero; PRINTF would make 0 of NULL.
-                shown = call("PRINTF", text_literal(f"%.{scale}f"), _plus_zero(value))
-                return choose((exp.Is(this=value.copy(), expression=exp.null()), exp.null()), default=shown)
-            case Bytes():
-                # HEX would make empty text of NULL.
-                shown = call("LOWER", call("HEX", value.copy()))
-                return choose((exp.Is(this=value.copy(), expression=exp.null()), exp.null()), default=shown)
-            case _:
-                return exp.Paren(this=value.copy())
+    def ping(self) -> str:
+        with self.session() as connection:
+            connection.execute("SELECT COUNT(*) FROM sqlite_master")
+        return f"SQLite {sqlite3.sqlite_version}, {self.connection.path}"
 
-    def sha256(self, text: exp.Expr) -> exp.Expression:
-        return call("ematix_sha256", text.copy())
+    def same_system(self, other: Backend) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, SQLiteBackend) or ":memory:" in (self.connection.path, other.connection.path):
+            return False
+        return Path(self.connection.path).resolve() == Path(other.connection.path).resolve()
 
-    def parse_timestamp(self, value: exp.Expr, formats: Sequence[str]) -> exp.Expression:
-        parsed = call("ematix_parse_timestamp", value.copy(), *map(text_literal, formats))
-        return choose((_is_instant(value), value.copy()), default=parsed)
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        return (sqlite3.Error,)
 
-    def parse_date(self, value: exp.Expr, formats: Sequence[str]) -> exp.Expression:
-        parsed = call("ematix_parse_date", value.copy(), *map(text_literal, formats))
-        day = call("SUBSTR", value.copy(), exp.Literal.number(1), exp.Literal.number(10))
-        return choose((_is_instant(value), day), default=parsed)
+    def translate(self, error: Exception) -> FlowError:
+        where = f"connection {self.connection.name!r} (sqlite)"
+        text = str(error)
+        if "locked" in text:
+            return ConflictError(f"{where}: {text}", hint="another process is writing to the file; run again")
+        if "unable to open" in text or "not a database" in text or "disk I/O" in text:
+            return ConnectError(f"{where}: {text}: {self.connection.path}", hint="check the path and its folder")
+        return BackendError(f"{where}: {text}")
 
-    def refuse(self, message: exp.Expr) -> exp.Expression:
-        return call("ematix_refuse", message)
+    def table_name(self, table: TableRef) -> exp.Table:
+        name = table.name if table.schema == "main" else f"{table.schema}.{table.name}"
+        return exp.table_(name, quoted=True)
+
+    def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
+        """SQLite has none to create."""
+
+    def user_sql(self, sql: str) -> str:
+        return replace_tables(super().user_sql(sql), self.dialect.name, self._own_name)
+
+    def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
+        name = self.table_name(table).sql("sqlite")
+        rows = connection.execute(f"PRAGMA main.table_info({name})").fetchall()
+        if not rows:
+            return None
+        columns = tuple(
+            ActualColumn(str(column), self.dialect.column_type(str(kind)), str(kind), not required, bool(key))
+            for _, column, kind, required, _, key in rows
+        )
+        unique = []
+        for _, index, _, origin, _ in connection.execute(f"PRAGMA main.index_list({name})").fetchall():
+            if origin == "u":
+                quoted = self.dialect.quote(str(index))
+                parts = connection.execute(f"PRAGMA main.index_info({quoted})").fetchall()
+                unique.append(tuple(str(part[2]) for part in parts))
+        return Actual(columns, tuple(unique))
+
+    def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
+        """Copy the rows into a file of their own, then stream that file through Arrow.
+
+        The copy is what makes the read a snapshot, lets the types be known before the first batch, and works for
+        `:memory:`.
+        """
+        copy = folder / "rows.sqlite"
+        connection.execute(f"ATTACH {exp.Literal.string(str(copy)).sql('sqlite')} AS _ematix_out")
+        connection.execute("PRAGMA _ematix_out.journal_mode = OFF")
+        connection.execute("PRAGMA _ematix_out.synchronous = OFF")
+        connection.execute(f"CREATE TABLE _ematix_out.rows AS SELECT * FROM (\n{sql}\n) AS _source")
+        described = connection.execute("PRAGMA _ematix_out.table_info(rows)").fetchall()
+        names = [str(row[1]) for row in described]
+        flags = ", ".join(
+            f"MAX(typeof({self.dialect.quote(name)}) = '{storage}')" for name in names for storage in _STORAGE
+        )
+        seen = connection.execute(f"SELECT {flags} FROM _ematix_out.rows").fetchall()[0]
+        connection.execute("DETACH _ematix_out")
+        classes = [
+            {storage for storage, flag in zip(_STORAGE, seen[4 * at : 4 * at + 4], strict=True) if flag}
+            for at in range(len(names))
+        ]
+        sqlite_arrow.copy_out(copy, folder / "rows.parquet", dict(zip(names, classes, strict=True)))
+        copy.unlink()
+
+    def prepare_frame(self, frame: DataFrame, table: Table) -> DataFrame:
+        types = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
+        return frame.selectExpr(*(carried(name, types[name]) for name in frame.columns))
+
+    def stage(self, connection: SqlConnection, folder: Path, table: Table) -> None:
+        file = self.workshop.folder("sqlite") / "incoming.sqlite"
+        sqlite_arrow.copy_in(folder, file, "incoming")
+        connection.execute(f"ATTACH {exp.Literal.string(str(file)).sql('sqlite')} AS _ematix_in")
+        connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS SELECT * FROM _ematix_in.incoming")
+
+    def rows_changed(self, cursor: SqlCursor) -> int:
+        return int(cursor.rowcount)  # type: ignore[attr-defined]
+
+    def _own_name(self, schema: str, name: str) -> str | None:
+        if schema in ("", "main", "temp"):
+            return None
+        return self.table_name(TableRef(schema, name)).sql("sqlite")
 
 
-_DIGITS = 15
-"""A float carries this many decimal digits exactly."""
-
-_DIGIT, _HEX = "[0-9]", "[0-9a-f]"
-_DAY = f"{_DIGIT * 4}-{_DIGIT * 2}-{_DIGIT * 2}"
-_INSTANT = f"{_DAY} {_DIGIT * 2}:{_DIGIT * 2}:{_DIGIT * 2}.{_DIGIT * 6}"
-_NOTHING = "+0 days"
-"""Without a modifier SQLite gives back a day that its month has not; with one it moves on to a day that exists."""
-_UUID = "-".join(_HEX * count for count in (8, 4, 4, 4, 12))
+_STORAGE = ("integer", "real", "text", "blob")
 
 
-def _casting(value: exp.Expr, type: ColumnType) -> tuple[exp.Expr, exp.Expression]:
-    """A condition that holds for values in canonical form, and the call that brings others there."""
-    name = type.kind
+def carried(name: str, type: ColumnType) -> str:
+    """The Spark expression that gives a column in the form SQLite keeps it in."""
+    column = f"`{name.replace('`', '``')}`"
     match type:
-        case SmallInt() | Integer() | BigInt():
-            bits = {"small_int": 16, "integer": 32, "big_int": 64}[name]
-            least = -(2 ** (bits - 1))
-            return _is_whole(value, least, -least - 1), call("ematix_cast_integer", value.copy(), _number(bits))
-        case Numeric(precision, scale):
-            exact = "ematix_cast_number" if precision <= _DIGITS else "ematix_cast_decimal"
-            convert = call(exact, value.copy(), _number(precision), _number(scale))
-            if precision > _DIGITS:
-                return exp.false(), convert
-            # Floats at the very edge of the range go the slow way.
-            most = 10 ** (precision - scale) - 1
-            return exp.or_(_is_whole(value, -most, most), _is_rounded(value, scale, most + 1)), convert
-        case Float() | Double():
-            return _is(value, "real"), call("ematix_cast_float", value.copy())
+        case Timestamp() | TimestampTZ():
+            value = f"date_format({column}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
+        case Date() | UUID():
+            value = f"lower(cast({column} as string))"
         case Boolean():
-            zero_or_one = exp.In(this=value.copy(), expressions=[_number(0), _number(1)])
-            return exp.and_(_is(value, "integer"), zero_or_one), call("ematix_cast_boolean", value.copy())
-        case String(length):
-            short = exp.LTE(this=call("LENGTH", value.copy()), expression=_number(length))
-            return exp.and_(_is(value, "text"), short), call("ematix_cast_text", value.copy(), _number(length))
-        case Text():
-            return _is(value, "text"), call("ematix_cast_text", value.copy(), _number(0))
+            value = f"cast({column} as int)"
+        case Numeric(precision, _):
+            value = f"cast({column} as {'double' if precision <= EXACT_DIGITS else 'string'})"
+        case Float() | Double():
+            refused = f"raise_error('column {name}: SQLite cannot keep NaN')"
+            value = f"if(isnan({column}), cast({refused} as double), cast({column} as double))"
         case _:
-            return _documented(value, type)
-
-
-def _documented(value: exp.Expr, type: ColumnType) -> tuple[exp.Expr, exp.Expression]:
-    """The types that SQLite keeps as text or bytes of a certain form."""
-    match type:
-        case TimestampTZ():
-            return _is_instant(value), call("ematix_cast_instant", value.copy())
-        case Timestamp():
-            return _is_instant(value), call("ematix_cast_timestamp", value.copy())
-        case Date():
-            same = exp.EQ(this=call("DATE", value.copy(), text_literal(_NOTHING)), expression=value.copy())
-            return exp.and_(_has_form(value, _DAY), same), call("ematix_cast_date", value.copy())
-        case UUID():
-            return _has_form(value, _UUID), call("ematix_cast_uuid", value.copy())
-        case Bytes():
-            return _is(value, "blob"), call("ematix_cast_bytes", value.copy())
-        case JSON():
-            return exp.false(), call("ematix_cast_json", value.copy())
-        case _:
-            return exp.false(), call("ematix_cast_jsonb", value.copy())
-
-
-def _is_instant(value: exp.Expr) -> exp.Expression:
-    """Text of the fixed form that also is a real time."""
-    seconds = call("SUBSTR", value.copy(), _number(1), _number(19))
-    real = exp.EQ(this=call("DATETIME", seconds, text_literal(_NOTHING)), expression=seconds.copy())
-    return exp.Paren(this=exp.And(this=_has_form(value, _INSTANT), expression=real))
-
-
-def _has_form(value: exp.Expr, pattern: str) -> exp.Expression:
-    return exp.And(this=_is(value, "text"), expression=call("GLOB", text_literal(pattern), value.copy()))
-
-
-def _is_whole(value: exp.Expr, low: int, high: int) -> exp.Expression:
-    return exp.And(this=_is(value, "integer"), expression=_between(value, low, high))
-
-
-def _is_rounded(value: exp.Expr, scale: int, bound: int) -> exp.Expr:
-    """A float that is the nearest to a decimal of this scale."""
-    rounded = exp.EQ(this=call("ROUND", value.copy(), _number(scale)), expression=value.copy())
-    return exp.and_(_is(value, "real"), rounded, _between(value, 1 - bound, bound - 1))
-
-
-def _between(value: exp.Expr, low: int, high: int) -> exp.Expression:
-    return exp.Between(this=value.copy(), low=_number(low), high=_number(high))
-
-
-def _is(value: exp.Expr, storage: str) -> exp.Expression:
-    return one_of(call("TYPEOF", value.copy()), (storage,))
-
-
-def _plus_zero(value: exp.Expr) -> exp.Expression:
-    return exp.Add(this=exp.Paren(this=value.copy()), expression=_number(0))
-
-
-def _number(whole: int) -> exp.Expr:
-    return exp.Literal.number(whole)
+            value = column
+    return f"{value} as {column}"

@@ -36,10 +36,10 @@ __all__ = [
 ]
 
 KINDS: dict[str, str] = {
-    "duckdb": "duckdb_backend:DuckDBConnection",
+    "duckdb": "duckdb:DuckDBConnection",
     "memory": "memory:MemoryConnection",
     "object_store_local": "files:ObjectStoreLocalConnection",
-    "sqlite": "sqlite_backend:SQLiteConnection",
+    "sqlite": "sqlite:SQLiteConnection",
 }
 """The kinds of this package: kind → module and class below ``ematix_flow.backends``."""
 

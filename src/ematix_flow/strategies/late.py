@@ -40,9 +40,10 @@ def _late_rows(intent: Intent, shown: list[exp.Expr]) -> exp.Select:
     began_then = exp.EQ(this=cell("valid_from", "f"), expression=_later("_at"))
     in_force = exp.Paren(this=exp.Or(this=open_then, expression=began_then))
     query = join(query, source(TARGET, "f"), all_of(matches(intent.keys, "f", "l"), began, in_force), outer=True)
+    query = query.with_("_later", as_=_later_versions(intent), copy=False)
     if intent.event_time:
-        query = _with_correction(query, intent)
-    return query.where(_says_something_new(intent), copy=False).with_("_later", as_=_later_versions(intent), copy=False)
+        query = _with_correction(query, intent).with_("_corrections", as_=_corrections(intent), copy=False)
+    return query.where(_says_something_new(intent), copy=False)
 
 
 def _later_versions(intent: Intent) -> exp.Select:
@@ -64,7 +65,15 @@ def _with_correction(query: exp.Select, intent: Intent) -> exp.Select:
     """An incoming row at the newest version's instant replaces it in this very load, so it is what counts."""
     at_next = exp.EQ(this=cell(EVENT_TIME, "c"), expression=_later("_next"))
     newest = exp.EQ(this=_later("_next"), expression=_later("_newest"))
-    return join(query, source(INCOMING, "c"), all_of(matches(intent.keys, "c", "l"), at_next, newest), outer=True)
+    on = all_of(matches(intent.keys, "c", "l"), at_next, newest)
+    return join(query, source("_corrections", "c"), on, outer=True)
+
+
+def _corrections(intent: Intent) -> exp.Select:
+    """Incoming rows at the instant of a stored version. SQLite indexes such a part by itself, but never `incoming`."""
+    query = select(*cells((*intent.keys, *intent.compare, EVENT_TIME), "i"), from_=source(INCOMING, "i"))
+    same = exp.EQ(this=cell("valid_from", "t"), expression=cell(EVENT_TIME, "i"))
+    return join(query, source(TARGET, "t"), all_of(matches(intent.keys, "t", "i"), same))
 
 
 def _says_something_new(intent: Intent) -> exp.Expr:

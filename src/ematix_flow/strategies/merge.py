@@ -91,7 +91,5 @@ def _after(name: str, intent: Intent) -> exp.Expr:
 
 
 def _vanished(intent: Intent, columns: tuple[str, ...]) -> exp.Select:
-    shown = cells(columns, "t")
-    return select(
-        *shown, named(label("remove"), CHANGE_LABEL), from_=source(TARGET, "t"), where=absent(intent.keys, "t")
-    )
+    word = named(label("remove"), CHANGE_LABEL)
+    return absent(select(*cells(columns, "t"), word, from_=source(TARGET, "t")), intent.keys, "t")

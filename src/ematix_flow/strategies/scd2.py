@@ -110,8 +110,8 @@ def _closed(intent: Intent, columns: tuple[str, ...], word: str) -> exp.Select:
         "is_current": exp.false(),
     }
     shown = [named(ends[name], name) if name in ends else cell(name, "t") for name in columns]
-    conditions = [cell("is_current", "t"), absent(intent.keys, "t")]
+    conditions: list[exp.Expr] = [cell("is_current", "t")]
     if word == "expire":
-        conditions.insert(1, exp.LT(this=cell("valid_from", "t"), expression=value("expired_before")))
+        conditions.append(exp.LT(this=cell("valid_from", "t"), expression=value("expired_before")))
     shown.append(named(label(word), CHANGE_LABEL))
-    return select(*shown, from_=source(TARGET, "t"), where=all_of(*conditions))
+    return absent(select(*shown, from_=source(TARGET, "t"), where=all_of(*conditions)), intent.keys, "t")
