@@ -1,4 +1,7 @@
-"""`Project`: settings, registry, session and backends put together; the one composition root the doors may ask."""
+"""`Project`: settings, registry, session and backends put together; the one composition root the doors may ask.
+
+The engine is loaded when a project first plans: listing what is declared needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .backends.base import Backend, Workshop
+from .backends.workshop import Workshop
 from .config import Found, Settings, all_connections, find_connection
-from .engine.explain import PreviewResult, explain
-from .engine.plan import Plan, build_plan
-from .engine.result import RunResult
-from .engine.run import Systems, run_plan
-from .engine.source import call_function
 from .errors import ConfigError, FlowError, UserCodeError
 from .events import Bus
 from .secrets import expand
@@ -27,6 +25,11 @@ from .spec.run import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from .backends.base import Backend
+    from .engine.explain import PreviewResult
+    from .engine.plan import Plan
+    from .engine.result import RunResult
 
 __all__ = ["Project", "current_project"]
 
@@ -84,6 +87,9 @@ class Project:
 
     def plan(self, pipeline: Pipeline, *, live: bool = True) -> Plan:
         """The steps of one run; calls the pipeline's function to learn its source."""
+        from .engine.plan import build_plan
+        from .engine.source import call_function
+
         source, target = self._systems(pipeline)
         return build_plan(pipeline, source, target, call_function(pipeline, source, target, live=live))
 
@@ -95,10 +101,14 @@ class Project:
 
     def preview(self, pipeline: Pipeline) -> PreviewResult:
         """The plan as data, without opening any connection."""
+        from .engine.explain import explain
+
         return explain(self.plan(pipeline, live=False), *self._systems(pipeline))
 
     def dry_run(self, pipeline: Pipeline, *, now: datetime | None = None) -> PreviewResult:
         """The plan with the exact counts of a run that leaves nothing; a failure is part of the answer."""
+        from .engine.explain import explain
+
         plan = self.plan(pipeline)
         try:
             result = self._run(plan, now=now, dry_run=True)
@@ -120,13 +130,15 @@ class Project:
         for backend in self._backends.values():
             backend.close()
         self._backends.clear()
-        from .engine import session  # Spark's machinery loads only where a session may have been started
+        from .engine.session import close_session
 
-        session.close_session()
+        close_session()
 
     def _run(
         self, plan: Plan, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
     ) -> RunResult:
+        from .engine.run import Systems, run_plan
+
         systems = Systems(*self._systems(plan.pipeline), self.workshop, self.bus)
         return run_plan(plan, systems, now=now, token=token, dry_run=dry_run)
 

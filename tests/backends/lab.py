@@ -17,7 +17,8 @@ import pytest
 
 from ematix_flow import ematix, nullable, pk
 from ematix_flow import types as catalogue
-from ematix_flow.backends.base import Backend, Workshop
+from ematix_flow.backends.base import Backend
+from ematix_flow.backends.workshop import Workshop
 from ematix_flow.config import Settings
 from ematix_flow.engine.result import RunResult
 from ematix_flow.project import Project

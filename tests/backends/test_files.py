@@ -18,10 +18,11 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from ematix_flow.backends.base import Applied, Frame, SchemaChange, Workshop
+from ematix_flow.backends.base import Applied, Frame, SchemaChange
 from ematix_flow.backends.files import FilesBackend, ObjectStoreLocalConnection
 from ematix_flow.backends.frames import schema_ddl
 from ematix_flow.backends.owner import current_owner
+from ematix_flow.backends.workshop import Workshop
 from ematix_flow.errors import (
     BackendError,
     CheckError,

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from ematix_flow.backends.base import Applied, Frame, SchemaChange, Workshop
+from ematix_flow.backends.base import Applied, Frame, SchemaChange
 from ematix_flow.backends.frames import schema_ddl
 from ematix_flow.backends.memory import MemoryBackend, MemoryConnection
+from ematix_flow.backends.workshop import Workshop
 from ematix_flow.errors import CheckError, ConflictError, SpecError, UnknownNameError, UnsupportedError
 from ematix_flow.spec.place import Prefix, Query, TableRef
 from ematix_flow.spec.run import Bookmark, Commit, Run

@@ -7,15 +7,10 @@ error leaves nothing.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import UnsupportedError
@@ -25,15 +20,15 @@ from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import Append, Change, Replace, Upsert
 from ..types import ColumnType
-from .owner import process_exists
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from sqlglot import exp
 
     from .dialect import Dialect
+    from .workshop import Workshop
 
 __all__ = [
     "Actual",
@@ -47,7 +42,6 @@ __all__ = [
     "Pushed",
     "Relation",
     "SchemaChange",
-    "Workshop",
     "run_values",
 ]
 
@@ -128,49 +122,6 @@ class Applied:
 
     read: int
     labels: Mapping[str, int] = field(default_factory=dict)
-
-
-class Workshop:
-    """What a project lends to its backends: the Spark session, and folders that vanish when the run ends."""
-
-    def __init__(self, spark: Callable[[], SparkSession], scratch: Path | None = None) -> None:
-        self.spark = spark
-        """Gives the Spark session; the first call starts it."""
-        self._scratch = scratch
-        self._bench: ContextVar[Path | None] = ContextVar("bench", default=None)
-
-    @contextmanager
-    def bench(self) -> Iterator[Path]:
-        """A folder for the length of one run; `folder` makes its places below it."""
-        parent = _scratch_parent(self._scratch)
-        path = Path(tempfile.mkdtemp(prefix=f"{_BENCH}{os.getpid()}-", dir=parent))
-        token = self._bench.set(path)
-        try:
-            yield path
-        finally:
-            self._bench.reset(token)
-            shutil.rmtree(path, ignore_errors=True)
-
-    def folder(self, name: str) -> Path:
-        """A new empty folder that lasts as long as the run."""
-        bench = self._bench.get()
-        if bench is None:
-            raise RuntimeError("no run is under way: temporary folders belong to one")
-        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=bench))
-
-
-_BENCH = "ematix-flow-"
-
-
-def _scratch_parent(scratch: Path | None) -> Path:
-    """The folder that holds benches, cleared of those whose process died without clearing its own."""
-    parent = scratch or Path(tempfile.gettempdir())
-    parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.glob(f"{_BENCH}*-*"):
-        pid = left.name.removeprefix(_BENCH).split("-")[0]
-        if pid.isdigit() and not process_exists(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
-    return parent
 
 
 def run_values(commit: Commit, dialect: Dialect, types: Mapping[str, ColumnType]) -> dict[str, object]:

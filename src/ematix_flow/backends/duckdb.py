@@ -4,39 +4,23 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlglot import exp
 
 from ..errors import BackendError, ConflictError, ConnectError, FlowError
-from ..spec.connection import Connection
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import TimestampTZ
-from .base import Actual, ActualColumn, Backend, Capabilities, Workshop
+from .base import Actual, ActualColumn, Backend, Capabilities
+from .connection import DuckDBConnection
 from .duckdb_dialect import DuckDBDialect
 from .optional import optional
 from .sql import SqlBackend, SqlConnection, SqlCursor
 from .sql_change import STAGED
 from .sql_text import replace_tables
-
-
-@dataclass(frozen=True, repr=False)
-class DuckDBConnection(Connection):
-    """A DuckDB file, or `:memory:`, which lasts as long as the project is open."""
-
-    kind = "duckdb"
-    schemes = ("duckdb",)
-
-    path: str
-    memory_limit: str = "256MB"
-    """What DuckDB may hold in memory before it spills to disk."""
-
-    def open(self, workshop: Workshop) -> DuckDBBackend:
-        """The backend of this connection."""
-        return DuckDBBackend(self, workshop)
+from .workshop import Workshop
 
 
 class DuckDBBackend(SqlBackend):

@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ..errors import BackendError, ConnectError, SpecError, SpecTypeError, UnknownNameError, UnsupportedError
-from ..spec.connection import Connection
-from ..spec.place import Place, Prefix, Query, TableRef, check_format
+from ..errors import BackendError, ConnectError, SpecError, UnknownNameError, UnsupportedError
+from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Append, Change, Replace, Upsert
 from ..types import JSON, JSONB, UUID, String, Text
-from .base import Actual, Applied, Backend, Capabilities, Frame, Load, Relation, SchemaChange, Workshop
+from .base import Actual, Applied, Backend, Capabilities, Frame, Load, Relation, SchemaChange
+from .connection import ObjectStoreLocalConnection
 from .dialect import SparkDialect
 from .file_commits import CommitLog, DataFile, Entry, LogState, Staging
-from .file_formats import FileFormat, check_options, file_format
+from .file_formats import FileFormat, file_format
 from .file_ledger import FileLedger
 from .file_table import DATA, FileReader, FileTable, Layout, data_files, frame_types
 from .frames import SPARK, FrameQueries, Tally, conform, mentions, null_rules, query_frame, schema_ddl
@@ -38,33 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["FilesBackend", "FilesLoad", "ObjectStoreLocalConnection"]
-
-
-@dataclass(frozen=True, repr=False)
-class ObjectStoreLocalConnection(Connection):
-    """Tables as folders of files: `schema.name` is the folder `<path>/<schema>/<name>`."""
-
-    kind: ClassVar[str] = "object_store_local"
-    schemes: ClassVar[tuple[str, ...]] = ("file",)
-
-    path: str
-    format: str
-    options: Mapping[str, object] = field(default_factory=dict, hash=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.options, Mapping):
-            raise SpecTypeError(f"connection {self.name!r}: 'options' is a mapping", declared_at=self.declared_at)
-        # What holds a reference is checked when the connection is opened and the reference filled.
-        if "${" not in self.format:
-            owner = f"connection {self.name!r}"
-            check_format(self.format, owner)
-            plain = {name: value for name, value in self.options.items() if "${" not in str(value)}
-            check_options(self.format, plain, owner, self.declared_at)
-
-    def open(self, workshop: Workshop) -> FilesBackend:
-        """The backend of this connection."""
-        return FilesBackend(self, workshop)
 
 
 class FilesBackend(Backend):

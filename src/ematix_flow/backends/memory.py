@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from ..errors import BackendError, CheckError, ConflictError, SpecError, UnknownNameError, UnsupportedError
-from ..spec.connection import Connection
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Column, Table
@@ -41,8 +40,8 @@ from .base import (
     Load,
     Relation,
     SchemaChange,
-    Workshop,
 )
+from .connection import MemoryConnection
 from .dialect import SparkDialect
 from .frames import SPARK, FrameQueries, arrow_frame, query_frame, schema_ddl
 from .owner import INTERRUPTED, is_alive
@@ -53,18 +52,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = ["MemoryBackend", "MemoryConnection", "MemoryLedger", "MemoryLoad", "Space", "Stored"]
-
-
-@dataclass(frozen=True, repr=False)
-class MemoryConnection(Connection):
-    """Tables in memory; all connections of one name share them."""
-
-    kind: ClassVar[str] = "memory"
-    schemes: ClassVar[tuple[str, ...]] = ("memory",)
-
-    def open(self, workshop: Workshop) -> MemoryBackend:
-        """The backend of this connection."""
-        return MemoryBackend(self, workshop)
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,9 @@ class SqlLoad(Load):
         for statement in statements:
             cursor = self.connection.execute(statement.sql)
         inserted = self.backend.rows_changed(cursor)
-        return Applied(read=inserted, labels={"insert": inserted})
+        # A load that resumes leaves rows out which earlier loads have brought; any other takes all it reads.
+        read = inserted if self.commit.bookmark is None else self._incoming_rows()
+        return Applied(read=read, labels={"insert": inserted})
 
     def finish(self, run: Run, bookmark: Bookmark | None) -> None:
         """Keep the final record and bookmark for the commit."""
@@ -300,8 +302,10 @@ class SqlLoad(Load):
         for statement in rest:
             if statement.is_needed(labels):
                 self.connection.execute(statement.sql)
-        read = self.connection.execute(f"SELECT COUNT(*) FROM {STAGED}").fetchall()[0][0]
-        return Applied(read=int(str(read)), labels=labels)
+        return Applied(read=self._incoming_rows(), labels=labels)
+
+    def _incoming_rows(self) -> int:
+        return int(str(self.connection.execute(f"SELECT COUNT(*) FROM {STAGED}").fetchall()[0][0]))
 
     def _refuse_ambiguous(self, change: Upsert) -> None:
         """A key that stands several times in the target cannot be told apart."""

@@ -5,24 +5,24 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from ..errors import BackendError, ConflictError, ConnectError, FlowError
-from ..spec.connection import Connection
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import UUID, Boolean, ColumnType, Date, Double, Float, Numeric, Timestamp, TimestampTZ
 from . import sqlite_arrow, sqlite_functions
-from .base import Actual, ActualColumn, Backend, Capabilities, Workshop
+from .base import Actual, ActualColumn, Backend, Capabilities
+from .connection import SQLiteConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor
 from .sql_change import STAGED
 from .sql_text import replace_tables
 from .sqlite_dialect import SqliteDialect
+from .workshop import Workshop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,20 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["SQLiteBackend", "SQLiteConnection"]
 
 EXACT_DIGITS = 15
-
-
-@dataclass(frozen=True, repr=False)
-class SQLiteConnection(Connection):
-    """A SQLite file, or `:memory:`, which lasts as long as the project is open."""
-
-    kind = "sqlite"
-    schemes = ("sqlite",)
-
-    path: str
-
-    def open(self, workshop: Workshop) -> SQLiteBackend:
-        """The backend of this connection."""
-        return SQLiteBackend(self, workshop)
 
 
 class _Connection(sqlite3.Connection):

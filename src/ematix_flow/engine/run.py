@@ -9,10 +9,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from ..backends.base import Backend, Frame, Pushed, Relation, SchemaChange, Workshop
+from ..backends.base import Backend, Frame, Pushed, Relation, SchemaChange
 from ..backends.base import Load as OpenLoad
 from ..backends.dialect import SparkDialect
 from ..backends.owner import current_owner
+from ..backends.workshop import Workshop
 from ..errors import BackendError, CheckError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
 from ..spec.place import Query, TableRef

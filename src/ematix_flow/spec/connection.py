@@ -36,10 +36,10 @@ __all__ = [
 ]
 
 KINDS: dict[str, str] = {
-    "duckdb": "duckdb:DuckDBConnection",
-    "memory": "memory:MemoryConnection",
-    "object_store_local": "files:ObjectStoreLocalConnection",
-    "sqlite": "sqlite:SQLiteConnection",
+    "duckdb": "connection:DuckDBConnection",
+    "memory": "connection:MemoryConnection",
+    "object_store_local": "connection:ObjectStoreLocalConnection",
+    "sqlite": "connection:SQLiteConnection",
 }
 """The kinds of this package: kind → module and class below ``ematix_flow.backends``."""
 
@@ -67,6 +67,8 @@ class Connection:
 
     kind: ClassVar[str] = ""
     schemes: ClassVar[tuple[str, ...]] = ()
+    backend: ClassVar[str] = ""
+    """Module and class below ``ematix_flow.backends`` that open it."""
 
     name: str
     declared_at: Origin | None = field(default=None, kw_only=True, compare=False, metadata=_INTERNAL)
@@ -154,7 +156,10 @@ class Connection:
 
     # A word cannot name the backends and what a project lends them: each kind narrows both types.
     def open(self, workshop: Any) -> Any:
-        """The backend behind a resolved connection, for one project; every kind says its own."""
+        """The backend behind a resolved connection, for one project, loaded now; a kind from elsewhere says its own."""
+        if self.backend:
+            module, _, name = self.backend.partition(":")
+            return getattr(import_module(f"ematix_flow.backends.{module}"), name)(self, workshop)
         message = f"{self.kind} connection {self.name!r} cannot be opened"
         raise UnsupportedError(message, hint=f"define {type(self).__name__}.open", declared_at=self.declared_at)
 

@@ -28,7 +28,7 @@ class AppendRows(Strategy):
         """All incoming rows; of those at the bookmark itself, the ones that no earlier load has brought."""
         rows = stamped(self.columns(intent))
         if intent.resume is not None:
-            rows = rows.where(exp.Not(this=all_of(*_brought_before(intent))), copy=False)
+            rows = rows.where(exp.Not(this=exp.Paren(this=all_of(*_brought_before(intent)))), copy=False)
         return Append(rows)
 
 

@@ -29,7 +29,7 @@ def duplicate_key(names: tuple[str, ...]) -> Guard:
         "duplicate-key",
         duplicates(names),
         f"several incoming rows have the same key ({known})",
-        "keep one row per key in the source query, for example with deduplicate_by(…)",
+        "keep one row per key in the source query, for example the newest by ROW_NUMBER()",
     )
 
 

@@ -21,7 +21,7 @@ def late_event(intent: Intent) -> Guard:
         "late-event",
         _late_rows(intent, [*keys, named(as_text(_later("_at")), "event_ts")]).limit(6, copy=False),
         "incoming rows are older than the newest version of their key (event_ts before its valid_from)",
-        'use late="ignore" to drop such rows or late="insert" to repair the history',
+        'use late_events="ignore" to drop such rows or late_events="insert" to repair the history',
     )
 
 

@@ -1,0 +1,62 @@
+"""What a project lends to its backends: the Spark session, and folders that vanish when the run ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .owner import process_exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Workshop"]
+
+
+class Workshop:
+    """What a project lends to its backends: the Spark session, and folders that vanish when the run ends."""
+
+    def __init__(self, spark: Callable[[], SparkSession], scratch: Path | None = None) -> None:
+        self.spark = spark
+        """Gives the Spark session; the first call starts it."""
+        self._scratch = scratch
+        self._bench: ContextVar[Path | None] = ContextVar("bench", default=None)
+
+    @contextmanager
+    def bench(self) -> Iterator[Path]:
+        """A folder for the length of one run; `folder` makes its places below it."""
+        parent = _scratch_parent(self._scratch)
+        path = Path(tempfile.mkdtemp(prefix=f"{_BENCH}{os.getpid()}-", dir=parent))
+        token = self._bench.set(path)
+        try:
+            yield path
+        finally:
+            self._bench.reset(token)
+            shutil.rmtree(path, ignore_errors=True)
+
+    def folder(self, name: str) -> Path:
+        """A new empty folder that lasts as long as the run."""
+        bench = self._bench.get()
+        if bench is None:
+            raise RuntimeError("no run is under way: temporary folders belong to one")
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=bench))
+
+
+_BENCH = "ematix-flow-"
+
+
+def _scratch_parent(scratch: Path | None) -> Path:
+    """The folder that holds benches, cleared of those whose process died without clearing its own."""
+    parent = scratch or Path(tempfile.gettempdir())
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(f"{_BENCH}*-*"):
+        pid = left.name.removeprefix(_BENCH).split("-")[0]
+        if pid.isdigit() and not process_exists(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    return parent
