@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .config import PROJECT_FILE
 from .errors import ConnectionLookupError, SpecTypeError, UnknownNameError, nearest
@@ -13,8 +13,20 @@ from .spec.origin import declared_at
 from .spec.place import format_from_path
 from .spec.redaction import redact
 
+if TYPE_CHECKING:
+    from .backends.connection import (
+        DuckDBConnection,
+        MemoryConnection,
+        ObjectStoreLocalConnection,
+        SQLiteConnection,
+    )
+
 __all__ = [
     "Connection",
+    "DuckDBConnection",
+    "MemoryConnection",
+    "ObjectStoreLocalConnection",
+    "SQLiteConnection",
     "clear_registry",
     "connection",
     "format_from_path",

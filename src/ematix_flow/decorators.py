@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .engine.explain import PreviewResult
     from .engine.result import RunResult
 
-__all__ = ["PipelineHandle", "ematix"]
+__all__ = ["Ematix", "PipelineHandle", "connection", "ematix", "pipeline", "table"]
 
 
 class PipelineHandle:

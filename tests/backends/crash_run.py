@@ -73,7 +73,9 @@ class Watched:
         self._connection, self._killer = connection, killer
 
     def execute(self, sql: str) -> Any:
-        self._killer.event(sql)
+        # To die before a statement that changes nothing is to die before the next one that does.
+        if not sql.startswith(("SET ", "SELECT ", "PRAGMA ", "DESCRIBE ")):
+            self._killer.event(sql)
         return self._connection.execute(sql)
 
     def __getattr__(self, name: str) -> Any:

@@ -65,6 +65,8 @@ class System:
     """The modes it refuses, and what it raises."""
     refused_types: tuple[type[ColumnType], ...] = ()
     keeps_nan: bool = True
+    lost_names: tuple[str, ...] = ()
+    """Names of columns that come back empty; a bug to be repaired, or to be refused."""
 
 
 @dataclass(frozen=True)

@@ -117,12 +117,13 @@ ODD_NAMES = (
 
 @everywhere
 def test_reserved_words_quotes_and_other_alphabets_are_names_like_any_other(load: Lab) -> None:
-    types = {"id": BigInt(), **{name: Text() for name in ODD_NAMES}}
+    names = tuple(name for name in ODD_NAMES if name not in load.lane.system.lost_names)
+    types = {"id": BigInt(), **{name: Text() for name in names}}
     load.target_ref = TableRef("my order", "größe 'x' table")
     load.source_ref = TableRef("raw group", "from")
-    load.load(types, [{"id": 1, **{name: f"value of {name}" for name in ODD_NAMES}}])
-    load.load(types, [{"id": 2, **dict.fromkeys(ODD_NAMES)}])
-    assert load.rows(*ODD_NAMES) == [tuple(f"value of {name}" for name in ODD_NAMES), (None,) * len(ODD_NAMES)]
+    load.load(types, [{"id": 1, **{name: f"value of {name}" for name in names}}])
+    load.load(types, [{"id": 2, **dict.fromkeys(names)}])
+    assert load.rows(*names) == [tuple(f"value of {name}" for name in names), (None,) * len(names)]
 
 
 def test_a_table_made_by_somebody_else_takes_loads(load: Lab) -> None:

@@ -219,9 +219,7 @@ class Backend(ABC):
 
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give; only systems that can be pushed to answer."""
-        raise UnsupportedError(
-            f"connection {self.connection.name!r} ({self.connection.kind}) runs no queries of its own"
-        )
+        raise self._runs_no_queries()
 
     def user_sql(self, sql: str) -> str:
         """A user's query as this system must be given it."""
@@ -235,6 +233,10 @@ class Backend(ABC):
         """The statements that would make the change, without opening anything."""
         return (self.dialect.render(change.rows, {}, {}),)
 
+    def evaluate(self, sql: str) -> None:
+        """Run a query and forget its rows; only systems that can be pushed to answer."""
+        raise self._runs_no_queries()
+
     def same_system(self, other: Backend) -> bool:
         """Whether a query for `other` can run here: the same database, whatever the connections are called."""
         return self is other
@@ -245,3 +247,8 @@ class Backend(ABC):
 
     def close(self) -> None:
         """Let go of what is held open."""
+
+    def _runs_no_queries(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"connection {self.connection.name!r} ({self.connection.kind}) runs no queries of its own"
+        )

@@ -22,6 +22,8 @@ from .sql_change import STAGED
 from .sql_text import replace_tables
 from .workshop import Workshop
 
+__all__ = ["DuckDBBackend"]
+
 
 class DuckDBBackend(SqlBackend):
     """DuckDB in this process.
@@ -50,6 +52,7 @@ class DuckDBBackend(SqlBackend):
         connection.execute(f"SET memory_limit = {limit}")
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET preserve_insertion_order = false")
+        connection.execute("SET enable_progress_bar = false")
         return connection
 
     def close(self) -> None:

@@ -26,7 +26,9 @@ from .sql_ledger import SqlLedger, TokenRow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SqlBackend", "SqlConnection", "SqlCursor"]
+__all__ = ["SqlBackend", "SqlConnection", "SqlCursor", "SqlLoad"]
+
+ROW_GROUP_BYTES = 16 * 2**20
 
 
 class SqlCursor(Protocol):
@@ -171,6 +173,11 @@ class SqlBackend(Backend):
         )
         return tuple(statement.sql for statement in statements)
 
+    def evaluate(self, sql: str) -> None:
+        """Run a query and forget its rows."""
+        with self.session() as connection:
+            connection.execute(sql).fetchall()
+
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give."""
         with self.session() as connection:
@@ -198,7 +205,9 @@ class SqlBackend(Backend):
         if isinstance(incoming, Pushed):
             return None
         folder = self.workshop.folder("stage")
-        self.prepare_frame(incoming.frame, table).write.mode("overwrite").parquet(str(folder))
+        # Readers hold a whole row group in memory; Spark's default of 128 MiB would be most of what they may have.
+        writer = self.prepare_frame(incoming.frame, table).write.option("parquet.block.size", ROW_GROUP_BYTES)
+        writer.mode("overwrite").parquet(str(folder))
         return folder
 
 

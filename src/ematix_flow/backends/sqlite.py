@@ -27,7 +27,7 @@ from .workshop import Workshop
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SQLiteBackend", "SQLiteConnection"]
+__all__ = ["SQLiteBackend"]
 
 EXACT_DIGITS = 15
 
@@ -157,7 +157,7 @@ class SQLiteBackend(SqlBackend):
 
     def prepare_frame(self, frame: DataFrame, table: Table) -> DataFrame:
         types = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
-        return frame.selectExpr(*(carried(name, types[name]) for name in frame.columns))
+        return frame.selectExpr(*(_carried(name, types[name]) for name in frame.columns))
 
     def stage(self, connection: SqlConnection, folder: Path, table: Table) -> None:
         file = self.workshop.folder("sqlite") / "incoming.sqlite"
@@ -177,7 +177,7 @@ class SQLiteBackend(SqlBackend):
 _STORAGE = ("integer", "real", "text", "blob")
 
 
-def carried(name: str, type: ColumnType) -> str:
+def _carried(name: str, type: ColumnType) -> str:
     """The Spark expression that gives a column in the form SQLite keeps it in."""
     column = f"`{name.replace('`', '``')}`"
     match type:

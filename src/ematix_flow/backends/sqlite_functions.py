@@ -16,7 +16,28 @@ from functools import lru_cache, wraps
 from .dialect import utc_text
 from .template import Template
 
-__all__ = ["Complaint", "register"]
+__all__ = [
+    "Complaint",
+    "cast_boolean",
+    "cast_bytes",
+    "cast_date",
+    "cast_decimal",
+    "cast_float",
+    "cast_instant",
+    "cast_integer",
+    "cast_json",
+    "cast_jsonb",
+    "cast_number",
+    "cast_text",
+    "cast_timestamp",
+    "cast_uuid",
+    "float_text",
+    "parse_date",
+    "parse_timestamp",
+    "refuse",
+    "register",
+    "sha256",
+]
 
 Value = int | float | str | bytes | None
 

@@ -11,12 +11,13 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import BackendError
 from .owner import process_exists
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Workshop"]
+__all__ = ["Workshop", "spark_errors"]
 
 
 class Workshop:
@@ -40,6 +41,11 @@ class Workshop:
             self._bench.reset(token)
             shutil.rmtree(path, ignore_errors=True)
 
+    def evaluate(self, sql: str) -> None:
+        """Run a query of Spark's and forget its rows; BackendError says what was wrong with them."""
+        with spark_errors():
+            self.spark().sql(sql).collect()
+
     def folder(self, name: str) -> Path:
         """A new empty folder that lasts as long as the run."""
         bench = self._bench.get()
@@ -60,3 +66,15 @@ def _scratch_parent(scratch: Path | None) -> Path:
         if pid.isdigit() and not process_exists(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
     return parent
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Spark's own exceptions in our words; its long stack of Java frames stays behind as the cause."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise
+        message = str(error).strip().split("\n")[0]
+        raise BackendError(f"Spark refused: {message}", hint="run again with -v to see Spark's own log") from error

@@ -142,7 +142,7 @@ def _intent(
         allow_empty_source=pipeline.allow_empty_source,
         primary_key=pipeline.table.primary_key,
         check_keys=not target.can.enforces_keys,
-        resume=pipeline.incremental_column,
+        incremental=pipeline.incremental_column,
     )
     return intent, reason
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ..strategies.base import Counts
 
-__all__ = ["RunResult", "rows_of"]
+__all__ = ["RunResult", "instant_text", "rows_of"]
 
 
 class RunResult(dict[str, object]):

@@ -9,21 +9,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from ..backends.base import Backend, Frame, Pushed, Relation, SchemaChange
+from ..backends.base import Backend, SchemaChange
 from ..backends.base import Load as OpenLoad
-from ..backends.dialect import SparkDialect
 from ..backends.owner import current_owner
-from ..backends.workshop import Workshop
+from ..backends.workshop import Workshop, spark_errors
 from ..errors import BackendError, CheckError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
-from ..spec.place import Query, TableRef
+from ..spec.place import TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query
 from .plan import Plan
+from .relation import Incoming, pushed_rows, spark_rows
 from .result import RunResult, instant_text, rows_of
 from .schema import plan_schema
-from .transform import SOURCE, incoming_query, pushed_sql, resume_sql
 
 __all__ = ["Systems", "run_plan"]
 
@@ -76,29 +75,61 @@ class _Execution:
         return result
 
     def _load(self, run: Run) -> RunResult:
-        load = self.plan.load
         with self._step("read"):
-            relation = self._relation()
-        actual = self.target.columns(self.ref)
-        policy = self.pipeline.on_drift
-        schema, self.drift = plan_schema(load.table, load.intent.keys, actual, self.target, policy)
-        self._warn_drift()
-        commit = Commit(
-            token=self.token,
-            run=run,
-            now=self._instant(),
-            expired_before=None if load.intent.ttl is None else self.started_at - load.intent.ttl,
-            bookmark=self.bookmark,
-            dry_run=self.dry_run,
-        )
+            incoming = self._incoming()
+        schema = self._schema()
+        commit = self._commit(run)
         finished = None
-        with self._step("load"), self.target.load(relation, load.table, commit) as opened:
-            if not opened.replayed:
-                finished = self._change(opened, run, schema)
+        try:
+            with (
+                self._step("load"),
+                spark_errors(),
+                self.target.load(incoming.relation, self.plan.load.table, commit) as opened,
+            ):
+                if not opened.replayed:
+                    finished = self._change(opened, run, schema)
+        except BackendError as error:
+            self._name_misfit(incoming, error)
+            raise
         if finished is None:
             # Recorded only now: the load held the table until it ended.
             return self._replayed(run)
         return self._result(finished, finished.rows, status="dry_run" if self.dry_run else "success")
+
+    def _schema(self) -> SchemaChange | None:
+        load = self.plan.load
+        actual = self.target.columns(self.ref)
+        policy = self.pipeline.on_drift
+        schema, self.drift = plan_schema(load.table, load.intent.keys, actual, self.target, policy)
+        if self.drift and policy == "warn":
+            lines = "; ".join(self.drift)
+            warnings.warn(f"table {self.ref} is not what was declared: {lines}", UserWarning, stacklevel=2)
+        return schema
+
+    def _commit(self, run: Run) -> Commit:
+        ttl = self.plan.load.intent.ttl
+        return Commit(
+            token=self.token,
+            run=run,
+            now=self._instant(),
+            expired_before=None if ttl is None else self.started_at - ttl,
+            bookmark=self.bookmark,
+            dry_run=self.dry_run,
+        )
+
+    def _name_misfit(self, incoming: Incoming, error: BackendError) -> None:
+        """A system says what it could not cast, rarely where: ask again, column by column."""
+        if type(error) is not BackendError:
+            return
+        found = incoming.misfit()
+        if found is not None:
+            column, message = found
+            raise CheckError(
+                f"pipeline {self.pipeline.name!r}: a value does not fit column {column.name!r} ({column.type}): "
+                f"{message}",
+                hint="nothing was written; change the source query, or clean the column with a normalizer",
+                declared_at=self.pipeline.declared_at,
+            ) from error
 
     def _change(self, opened: OpenLoad, run: Run, schema: SchemaChange | None) -> Run:
         """Make the table fit, apply the change, and hand over the record that is committed with it."""
@@ -136,7 +167,7 @@ class _Execution:
 
     def _intent(self) -> Intent:
         intent = self.plan.load.intent
-        return intent if self.bookmark is not None else replace(intent, resume=None)
+        return replace(intent, resume=self.bookmark is not None)
 
     def _refuse(self, opened: OpenLoad, intent: Intent) -> None:
         for guard in self.plan.load.strategy.guards(intent):
@@ -148,27 +179,10 @@ class _Execution:
                     declared_at=self.pipeline.declared_at,
                 )
 
-    def _relation(self) -> Relation:
-        source, plan = self.systems.source, self.plan
-        resumed = self.pipeline.incremental_column
-        column = None if resumed is None else self.pipeline.table.column(resumed)
-        if plan.path == "same_db":
-            assert plan.read.sql is not None
-            names = self.target.query_columns(plan.read.sql)
-            query = incoming_query(self.pipeline, plan.transform.columns, names, self.target.dialect)
-            sql = pushed_sql(self.target.user_sql(plan.read.sql), query, self.target.dialect, self.bookmark, column)
-            return Pushed(sql, once=self._looks_once())
-        place = plan.read.place if plan.read.sql is None else Query(plan.read.sql)
-        if self.bookmark is not None and column is not None and plan.read.sql is not None and not column.normalizers:
-            condition = resume_sql(column, self.bookmark, source.dialect, typed=False)
-            place = Query(f"SELECT * FROM (\n{plan.read.sql}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}")
-        frame = source.read(place)
-        view = f"{SOURCE}_{uuid.uuid4().hex}"
-        frame.createOrReplaceTempView(view)
-        spark = SparkDialect()
-        query = incoming_query(self.pipeline, plan.transform.columns, frame.columns, spark)
-        sql = pushed_sql(f"SELECT * FROM {spark.quote(view)}", query, spark, self.bookmark, column)
-        return Frame(self.systems.workshop.spark().sql(sql))
+    def _incoming(self) -> Incoming:
+        if self.plan.path == "same_db":
+            return pushed_rows(self.plan, self.target, self.bookmark, once=self._looks_once())
+        return spark_rows(self.plan, self.systems.source, self.systems.workshop, self.bookmark)
 
     def _looks_once(self) -> bool:
         """Only an append may read its rows late: a replace empties the table first, which the query may be reading."""
@@ -218,11 +232,6 @@ class _Execution:
         except FlowError as second:
             error.add_note(f"The failed run could not be recorded either: {second}")
 
-    def _warn_drift(self) -> None:
-        if self.drift and self.pipeline.on_drift == "warn":
-            lines = "; ".join(self.drift)
-            warnings.warn(f"table {self.ref} is not what was declared: {lines}", UserWarning, stacklevel=2)
-
     def _result(self, run: Run, rows: Mapping[str, int], *, status: str, replayed: bool = False) -> RunResult:
         result = RunResult(run_id=run.run_id, status=status, path=self.plan.path, **rows)
         result["pipeline"] = run.pipeline
@@ -247,15 +256,3 @@ class _Execution:
     def _publish(self, kind: type, **facts: object) -> None:
         event = kind(run_id=self.run_id, pipeline=self.pipeline.name, at=datetime.now(UTC), **facts)
         self.systems.bus.publish(event)
-
-
-@contextmanager
-def spark_errors() -> Iterator[None]:
-    """Spark's own exceptions in our words; its long stack of Java frames stays behind as the cause."""
-    try:
-        yield
-    except Exception as error:
-        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
-            raise
-        message = str(error).strip().split("\n")[0]
-        raise BackendError(f"Spark refused: {message}", hint="run again with -v to see Spark's own log") from error

@@ -19,7 +19,7 @@ class AppendRows(Strategy):
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
         """A primary key may occur once, in the incoming rows and in the target; a bookmark needs a value."""
-        resumed = (null_bookmark(intent.primary_key, intent.resume),) if intent.resume else ()
+        resumed = (null_bookmark(intent.primary_key, intent.incremental),) if intent.incremental else ()
         if not (intent.check_keys and intent.primary_key):
             return resumed
         return *resumed, duplicate_key(intent.primary_key), existing_key(intent)
@@ -27,15 +27,16 @@ class AppendRows(Strategy):
     def change(self, intent: Intent) -> Append:
         """All incoming rows; of those at the bookmark itself, the ones that no earlier load has brought."""
         rows = stamped(self.columns(intent))
-        if intent.resume is not None:
-            rows = rows.where(exp.Not(this=exp.Paren(this=all_of(*_brought_before(intent)))), copy=False)
+        if intent.incremental is not None and intent.resume:
+            rows = rows.where(
+                exp.Not(this=exp.Paren(this=all_of(*_brought_before(intent, intent.incremental)))), copy=False
+            )
         return Append(rows)
 
 
-def _brought_before(intent: Intent) -> tuple[exp.Expr, exp.Expr]:
-    assert intent.resume is not None
+def _brought_before(intent: Intent, column: str) -> tuple[exp.Expr, exp.Expr]:
     held = select(number(1), from_=source(TARGET, "t"), where=matches(intent.primary_key, "t", "i"))
-    return exp.EQ(this=cell(intent.resume, "i"), expression=value("bookmark")), exp.Exists(this=held)
+    return exp.EQ(this=cell(column, "i"), expression=value("bookmark")), exp.Exists(this=held)
 
 
 def stamped(columns: tuple[str, ...]) -> exp.Select:

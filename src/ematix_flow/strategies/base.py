@@ -78,8 +78,10 @@ class Intent:
     """append and truncate: what may not occur twice where `check_keys` is set."""
     check_keys: bool = True
     """False where the target itself refuses duplicate keys."""
-    resume: str | None = None
-    """append: the column a bookmark stands on; the load goes on at `:bookmark`, which earlier loads have seen."""
+    incremental: str | None = None
+    """append: the column that a bookmark stands on."""
+    resume: bool = False
+    """There is a bookmark: the load goes on at `:bookmark`, which earlier loads have seen."""
 
 
 @dataclass(frozen=True)

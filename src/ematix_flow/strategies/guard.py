@@ -38,8 +38,8 @@ def existing_key(intent: Intent) -> Guard:
     shown = [named(as_text(cell(name, "i")), name) for name in intent.primary_key]
     query = select(*shown, from_=source(INCOMING, "i"))
     query = join(query, source(TARGET, "t"), matches(intent.primary_key, "t", "i"))
-    if intent.resume is not None:
-        query = query.where(exp.NEQ(this=cell(intent.resume, "i"), expression=value("bookmark")), copy=False)
+    if intent.incremental is not None and intent.resume:
+        query = query.where(exp.NEQ(this=cell(intent.incremental, "i"), expression=value("bookmark")), copy=False)
     query = query.limit(6, copy=False)
     return Guard(
         "existing-key",

@@ -1,0 +1,83 @@
+"""Incoming rows as a relation: a query for the target's own database or a Spark frame; and what did not fit in them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ..backends.base import Backend, Frame, Pushed, Relation
+from ..backends.dialect import Dialect, SparkDialect
+from ..backends.workshop import Workshop
+from ..errors import BackendError
+from ..spec.place import Place, Query
+from ..spec.run import Bookmark
+from ..spec.table import Column
+from .plan import Plan
+from .transform import SOURCE, incoming_query, pushed_sql, resume_sql
+
+__all__ = ["Incoming", "pushed_rows", "spark_rows"]
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """The source's rows, ready to be taken in, and asked about again when that fails."""
+
+    relation: Relation
+    plan: Plan
+    names: Sequence[str]
+    """The columns the source gives."""
+    source_sql: str
+    dialect: Dialect
+    evaluate: Callable[[str], object]
+    """Runs a query where the rows are."""
+
+    def misfit(self) -> tuple[Column, str] | None:
+        """The first column that holds a value its declared type cannot take, and what the system says of it."""
+        pipeline = replace(self.plan.pipeline, event_timestamp_column=None)
+        for column in self.plan.transform.columns:
+            query = incoming_query(pipeline, (column,), self.names, self.dialect)
+            sql = pushed_sql(self.source_sql, query, self.dialect, None, None)
+            try:
+                self.evaluate(f"SELECT COUNT({self.dialect.quote(column.name)}) FROM (\n{sql}\n) AS _probe")
+            except BackendError as error:
+                return column, error.message
+        return None
+
+
+def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: bool) -> Incoming:
+    """Rows that the target's own database reads."""
+    assert plan.read.sql is not None
+    source_sql, dialect = target.user_sql(plan.read.sql), target.dialect
+    names = target.query_columns(plan.read.sql)
+    query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect)
+    sql = pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan))
+    return Incoming(Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate)
+
+
+def spark_rows(plan: Plan, source: Backend, workshop: Workshop, bookmark: Bookmark | None) -> Incoming:
+    """Rows that the source gives to Spark, which makes the declared columns of them."""
+    frame = source.read(_place(plan, source, bookmark))
+    view = f"{SOURCE}_{uuid.uuid4().hex}"
+    frame.createOrReplaceTempView(view)
+    dialect = SparkDialect()
+    source_sql = f"SELECT * FROM {dialect.quote(view)}"
+    query = incoming_query(plan.pipeline, plan.transform.columns, frame.columns, dialect)
+    rows = workshop.spark().sql(pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan)))
+    return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, workshop.evaluate)
+
+
+def _resumed(plan: Plan) -> Column | None:
+    name = plan.pipeline.incremental_column
+    return None if name is None else plan.pipeline.table.column(name)
+
+
+def _place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Place:
+    """What to read; the source leaves out what earlier loads have brought, where it knows the column as it is."""
+    if plan.read.sql is None:
+        return plan.read.place
+    column = _resumed(plan)
+    if bookmark is None or column is None or column.normalizers:
+        return Query(plan.read.sql)
+    condition = resume_sql(column, bookmark, source.dialect, typed=False)
+    return Query(f"SELECT * FROM (\n{plan.read.sql}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}")
