@@ -23,12 +23,15 @@ _SHORT_LINES = 14
 def describe_plan(plan: PreviewResult, *, verbose: bool = False, colored: bool = False) -> list[RenderableType]:
     """The parts of the page, in order; statements are highlighted where there are colours."""
     parts: list[RenderableType] = [_header(plan), facts(_plan_facts(plan))]
+    parts += ["", _heading("Source query"), _statements([plan.source_query], verbose=verbose, colored=colored)]
+    if plan.cleaning:
+        parts += ["", _heading("Cleaned columns"), _bullets(plan.cleaning)]
     if len(plan.targets) == 1 or verbose:
         for target in plan.targets:
             parts += ["", *_target_page(target, verbose=verbose, colored=colored)]
     else:
         parts += ["", aligned(map(_target_line, plan.targets)), "Show each target's plan with -v."]
-    if plan.source_sql and (verbose or len(plan.targets) == 1):
+    if plan.source_sql and verbose:
         parts += ["", _heading("Incoming rows"), _statements([plan.source_sql], verbose=verbose, colored=colored)]
     if plan.transforms_post:
         parts += ["", _heading("After the load"), _bullets(plan.transforms_post)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 
 from ..backends.base import Backend
 from ..backends.dialect import SparkDialect
+from ..spec.table import Column
 from .plan import Plan
 from .transform import SOURCE, incoming_query, pushed_sql
 
@@ -46,7 +47,12 @@ class PreviewResult:
     mode: str
     source_connection_name: str
     source_connection_info: Mapping[str, object]
+    source_query: str
+    """What the source is asked for, as it was written."""
+    cleaning: tuple[str, ...]
+    """The normalizers of each column, in order."""
     source_sql: str | None
+    """The whole query that gives the incoming rows: cleaned, and cast to the declared types."""
     targets: tuple[TargetPlan, ...]
     is_dry_run: bool = False
     notes: tuple[str, ...] = ()
@@ -102,11 +108,26 @@ def explain(
         mode=pipeline.mode,
         source_connection_name=plan.read.connection,
         source_connection_info=source.connection.redacted(),
+        source_query=plan.read.sql or str(plan.read.place),
+        cleaning=tuple(_cleaning(column) for column in plan.transform.columns if column.normalizers),
         source_sql=_incoming_sql(plan, target),
         targets=(change,),
         is_dry_run=dry_run is not None,
         notes=plan.notes,
     )
+
+
+def _cleaning(column: Column) -> str:
+    return f"{column.name}: {', '.join(_described(marker) for marker in column.normalizers)}"
+
+
+def _described(marker: object) -> str:
+    """A normalizer by its name and whatever it was given."""
+    given: list[str] = []
+    if is_dataclass(marker):
+        values = ((each, getattr(marker, each.name)) for each in fields(marker) if each.init)
+        given = [f"{each.name}={value!r}" for each, value in values if value != each.default]
+    return f"{type(marker).__name__}({', '.join(given)})"
 
 
 def _incoming_sql(plan: Plan, target: Backend) -> str:
