@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,28 +28,35 @@ def copy_out(source: Path, target: Path, classes: Mapping[str, set[str]]) -> Non
         # The driver takes its types from the first rows, which may all be NULL: a typed row goes before them.
         cursor.execute(f"SELECT {probe} UNION ALL SELECT {shown} FROM rows")
         reader = cursor.fetch_record_batch()
-        schema = reader.schema
-        schema = _renamed(schema, list(classes))
+        schema = _renamed(reader.schema, list(classes))
         with pq.ParquetWriter(str(target), schema) as writer:
             for batch in _without_first(reader):
                 writer.write_batch(batch.rename_columns(list(classes)))
 
 
 def copy_in(folder: Path, target: Path, table: str) -> None:
-    """Fill a new table of a new SQLite file with the Parquet files in `folder`."""
+    """Fill a new table of a new SQLite file with the Parquet files in `folder`, one row group in memory at a time."""
     import pyarrow as pa
-    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
 
     driver = optional("adbc_driver_sqlite.dbapi", extra="sqlite")
-    rows = ds.dataset(str(folder), format="parquet")
-    scanner = rows.scanner(batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
-    reader = pa.RecordBatchReader.from_batches(rows.schema, scanner.to_batches())
+    files = sorted(folder.glob("*.parquet"))
+    schema = pq.read_schema(files[0])
+    reader = pa.RecordBatchReader.from_batches(schema, _batches(files))
     with driver.connect(str(target), autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("PRAGMA journal_mode = OFF")
         cursor.execute("PRAGMA synchronous = OFF")
         cursor.execute("BEGIN")
         cursor.adbc_ingest(table, reader, mode="create")
         cursor.execute("COMMIT")
+
+
+def _batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    import pyarrow.parquet as pq
+
+    for file in files:
+        with pq.ParquetFile(file, pre_buffer=False) as rows:
+            yield from rows.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
 
 
 _PROBE = {"integer": "0", "real": "0.5", "text": "''", "blob": "x''"}
