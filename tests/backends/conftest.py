@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from tests.backends.lab import Lab, Lane, System
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LAST_OF_1969 = datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 NO_ROW_CHANGES = {"merge": UnsupportedError, "scd1": UnsupportedError, "scd2": UnsupportedError}
 
 
@@ -37,7 +39,8 @@ SYSTEMS = (
     System("sqlite_memory", lambda name, _: SQLiteConnection(name, ":memory:"), pushed=True, keeps_nan=False),
     System("memory", lambda name, _: MemoryConnection(name)),
     System("parquet", files("parquet"), gaps=NO_ROW_CHANGES),
-    System("orc", files("orc"), gaps=NO_ROW_CHANGES, lost_names=("back`tick",)),
+    # The ORC library moves fractions of the last second before 1970 by a second.
+    System("orc", files("orc"), gaps=NO_ROW_CHANGES, lost_names=("back`tick",), lost_values=(LAST_OF_1969,)),
     System("json_lines", files("json_lines"), gaps=NO_ROW_CHANGES),
     System("csv", files("csv"), gaps=NO_ROW_CHANGES, refused_types=(Bytes,)),
 )

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -195,20 +196,22 @@ def every_point(system: str, name: str, folder: Path) -> list[dict[str, Any]]:
     def opened(place: Path) -> Lab:
         return open_lab(lane, scenario, place, _no_spark)
 
+    def death(place: Path, number: int) -> str:
+        die(opened(place), watch_statements, Killer(number, note))
+        return "alive"
+
+    def inspection(place: Path) -> dict[str, Any]:
+        return look(opened(place), scenario, opened(base).table())
+
     in_child(lambda: prepare(opened(base), scenario), answer)
     found: list[dict[str, Any]] = []
     while True:
         place = folder / f"point {len(found) + 1}"
         shutil.copytree(base, place)
-        killer = Killer(len(found) + 1, note)
-        if in_child(lambda: die(opened(place), watch_statements, killer) or "alive", answer) is not None:
+        if in_child(partial(death, place, len(found) + 1), answer) is not None:
             return found
-
-        def inspect() -> dict[str, Any]:
-            before = opened(base).table()
-            return look(opened(place), scenario, before)
-
-        found.append({"statement": note.read_text(encoding="utf-8"), **in_child(inspect, answer)})
+        seen = in_child(partial(inspection, place), answer)
+        found.append({"statement": note.read_text(encoding="utf-8"), **seen})
         shutil.rmtree(place)
 
 

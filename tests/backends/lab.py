@@ -66,7 +66,9 @@ class System:
     refused_types: tuple[type[ColumnType], ...] = ()
     keeps_nan: bool = True
     lost_names: tuple[str, ...] = ()
-    """Names of columns that come back empty; a bug to be repaired, or to be refused."""
+    """Names of columns whose values come back empty: to be repaired or refused."""
+    lost_values: tuple[object, ...] = ()
+    """Values that come back as others: to be repaired or refused."""
 
 
 @dataclass(frozen=True)

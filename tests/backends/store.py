@@ -195,9 +195,15 @@ def _write_parquet(path: Any, types: Mapping[str, ColumnType], rows: Sequence[Ro
 
 
 def _write_orc(path: Any, types: Mapping[str, ColumnType], rows: Sequence[Row]) -> None:
+    import pyarrow as pa
     from pyarrow import orc
 
-    orc.write_table(arrow_table(types, rows), path.with_suffix(".orc"))
+    # Spark cannot read the ORC type that Arrow writes for instants, so they are written as others write them: in UTC.
+    table = arrow_table(types, rows)
+    naive = pa.schema(
+        [(each.name, pa.timestamp("us") if pa.types.is_timestamp(each.type) else each.type) for each in table.schema]
+    )
+    orc.write_table(table.cast(naive), path.with_suffix(".orc"))
 
 
 def _write_csv(path: Any, types: Mapping[str, ColumnType], rows: Sequence[Row]) -> None:

@@ -1,4 +1,4 @@
-"""Tables that differ from their declaration, odd names, and declared columns that loads fill: every system, both paths."""
+"""Tables that differ from their declaration, odd names, declared columns that loads fill: on every system and path."""
 
 from __future__ import annotations
 

@@ -58,9 +58,9 @@ VALUES: dict[ColumnType, list[Any]] = {
     String(5): ["abcde", "", "🙂🙂🙂🙂🙂"],
     Date(): [date(1970, 1, 1), date(1600, 2, 29), date(9999, 12, 31), date(1, 1, 1)],
     Timestamp(): [
-        datetime(1969, 12, 31, 23, 59, 59, 999999),
-        datetime(9999, 12, 31, 23, 59, 59, 999999),
-        datetime(1600, 2, 29, 1, 2, 3, 4),
+        datetime.fromisoformat("1969-12-31 23:59:59.999999"),
+        datetime.fromisoformat("9999-12-31 23:59:59.999999"),
+        datetime.fromisoformat("1600-02-29 01:02:03.000004"),
     ],
     TimestampTZ(): [
         datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
@@ -120,8 +120,8 @@ def comparable(rows: list[dict[str, Any]], types: dict[str, ColumnType]) -> list
 
 @everywhere
 def test_every_value_comes_back_as_it_was_given(load: Lab) -> None:
-    types = columns_for(load)
-    rows = rows_for(types)
+    types, lost = columns_for(load), load.lane.system.lost_values
+    rows = [{name: None if value in lost else value for name, value in row.items()} for row in rows_for(types)]
     load.load(types, rows)
     assert comparable(load.table(), types) == comparable(rows, types)
 

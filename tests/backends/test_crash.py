@@ -1,4 +1,4 @@
-"""A load that is killed at any moment leaves the table as it was or as it should be, and the next run repairs the rest."""
+"""A load killed at any moment leaves the table as it was or as it should be; the next run repairs the rest."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,7 @@ def check_history(table: Sequence[Row]) -> None:
         by_key.setdefault(tuple(row[key] for key in KEYS), []).append(row)
     for versions in by_key.values():
         assert all(row["is_current"] == (row["valid_to"] is None) for row in versions)
-        for row, following in zip(versions, versions[1:], strict=False):
+        for row, following in pairwise(versions):
             assert row["valid_from"] < following["valid_from"]
             assert row["valid_to"] is not None
             assert row["valid_from"] <= row["valid_to"] <= following["valid_from"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..backends.base import Backend, Frame, Pushed, Relation
 from ..backends.dialect import Dialect, SparkDialect
@@ -15,6 +17,9 @@ from ..spec.run import Bookmark
 from ..spec.table import Column
 from .plan import Plan
 from .transform import SOURCE, incoming_query, pushed_sql, resume_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["Incoming", "pushed_rows", "spark_rows"]
 
@@ -58,13 +63,29 @@ def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once:
 def spark_rows(plan: Plan, source: Backend, workshop: Workshop, bookmark: Bookmark | None) -> Incoming:
     """Rows that the source gives to Spark, which makes the declared columns of them."""
     frame = source.read(_place(plan, source, bookmark))
-    view = f"{SOURCE}_{uuid.uuid4().hex}"
-    frame.createOrReplaceTempView(view)
     dialect = SparkDialect()
+    view = f"{SOURCE}_{uuid.uuid4().hex}"
     source_sql = f"SELECT * FROM {dialect.quote(view)}"
     query = incoming_query(plan.pipeline, plan.transform.columns, frame.columns, dialect)
-    rows = workshop.spark().sql(pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan)))
-    return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, workshop.evaluate)
+    sql = pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan))
+    with _named(frame, view):
+        rows = workshop.spark().sql(sql)
+
+    def evaluate(text: str) -> None:
+        with _named(frame, view):
+            workshop.evaluate(text)
+
+    return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, evaluate)
+
+
+@contextmanager
+def _named(frame: DataFrame, view: str) -> Iterator[None]:
+    """Let the frame answer to a name while a query is made of it; a session must not gather names."""
+    frame.createOrReplaceTempView(view)
+    try:
+        yield
+    finally:
+        frame.sparkSession.catalog.dropTempView(view)
 
 
 def _resumed(plan: Plan) -> Column | None:

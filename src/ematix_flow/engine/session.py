@@ -195,6 +195,9 @@ def _session_conf(
         "spark.sql.execution.arrow.maxBytesPerBatch": "16m",  # ten thousand wide rows can be more than the heap
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
+        # Parquet's own timestamps: the default is a legacy form that other readers take for local time.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        **_FORGETTING,
     }
     if jvm.is_local(options.master):
         conf |= {
@@ -210,6 +213,17 @@ def _session_conf(
     _prepend(conf, "spark.driver.extraJavaOptions", jvm.java_options(flags), " ")
     _prepend(conf, "spark.driver.extraClassPath", jars, os.pathsep)
     return conf
+
+
+# Spark remembers a thousand queries with the whole text of their plans, for a page that is off: a long-lived session
+# would fill its heap with them.
+_FORGETTING = {
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.sql.maxPlanStringLength": "20000",
+}
 
 
 def _java_flags(options: SessionOptions, scratch: Path, log: Path | None) -> tuple[str, ...]:
