@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 
 from ematix_flow import nullable, pk
-from ematix_flow.errors import BackendError, DriftError, FlowError
+from ematix_flow.errors import DriftError, FlowError
 from ematix_flow.spec.place import TableRef
 from ematix_flow.types import UUID, BigInt, Integer, String, Text, TimestampTZ
 from tests.backends.lab import Lab, everywhere
@@ -83,14 +83,14 @@ def test_null_in_a_column_that_may_not_be_null_is_refused(load: Lab) -> None:
 
 def test_a_value_that_does_not_fit_is_refused_and_not_cut(load: Lab) -> None:
     load("id | v", "1 | abc", columns={**KEY, "v": String[3]})
-    with load.refused(BackendError, "abcd"):
+    with load.refused(FlowError, "abcd"):
         load("id | v", "2 | abcd", columns={**KEY, "v": String[3]})
 
 
 def test_a_number_that_does_not_fit_is_refused(load: Lab) -> None:
     columns = {**KEY, "n": Integer}
     load("id | n:BigInt", "1 | 2147483647", columns=columns)
-    with load.refused(BackendError, "2147483648|Spark refused"):
+    with load.refused(FlowError, "2147483648|Spark refused"):
         load("id | n:BigInt", "2 | 2147483648", columns=columns)
 
 

@@ -160,7 +160,7 @@ CASES = [
     pytest.param(lane, name, seed, id=f"{lane}-{name}-{seed}", marks=(pytest.mark.slow,) if "spark" in lane else ())
     for lane, (_, names, _) in LANES.items()
     for name in names
-    for seed in range(1 if "spark" in lane else 3)
+    for seed in range(1 if "spark" in lane else 2)
 ]
 
 

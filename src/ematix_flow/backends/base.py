@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -244,6 +244,10 @@ class Backend(ABC):
     def stored_type(self, type: ColumnType) -> ColumnType:
         """The type a declared one comes back as when the system reports it."""
         return self.dialect.stored_type(type)
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Keep the system open between the steps of the block, where opening it costs something."""
+        return nullcontext()
 
     def close(self) -> None:
         """Let go of what is held open."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from sqlglot import exp
 
 from ..errors import BackendError, CheckError, FlowError
+from ..spec.connection import Connection
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
@@ -25,6 +27,8 @@ from .sql_ledger import SqlLedger, TokenRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from .workshop import Workshop
 
 __all__ = ["SqlBackend", "SqlConnection", "SqlCursor", "SqlLoad"]
 
@@ -59,6 +63,10 @@ class SqlBackend(Backend):
     """Opens the load's transaction; takes the write lock at once where the database would deadlock otherwise."""
     KEYS: ClassVar[bool] = True
     """Tables are created with their primary key and unique constraints."""
+
+    def __init__(self, connection: Connection, workshop: Workshop) -> None:
+        super().__init__(connection, workshop)
+        self._held: ContextVar[SqlConnection | None] = ContextVar("held", default=None)
 
     @property
     def ledger(self) -> SqlLedger:
@@ -113,7 +121,11 @@ class SqlBackend(Backend):
 
     @contextmanager
     def session(self) -> Iterator[SqlConnection]:
-        """An open connection, closed at the end; the driver's errors come out in our words."""
+        """The connection that is held, or one for this block; the driver's errors come out in our words."""
+        held = self._held.get()
+        if held is not None:
+            yield held
+            return
         try:
             connection = self.connect()
         except self.driver_errors() as error:
@@ -122,6 +134,16 @@ class SqlBackend(Backend):
             yield _Translated(connection, self)
         finally:
             connection.close()
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """One connection for all steps of the block: opening an embedded database can cost more than a small load."""
+        with self.session() as connection:
+            token = self._held.set(connection)
+            try:
+                yield
+            finally:
+                self._held.reset(token)
 
     @contextmanager
     def transaction(self, connection: SqlConnection) -> Iterator[None]:

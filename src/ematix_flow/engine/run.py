@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -61,10 +61,12 @@ class _Execution:
         """The documented outcome, or the error after its record was written."""
         run = self._record()
         self._publish(RunStarted, mode=self.pipeline.mode, path=self.plan.path)
+        # Rows that come through Spark take their time: the target stays free until they are there.
+        held = self.target.hold() if self.plan.path == "same_db" else nullcontext()
         try:
-            if not self.dry_run:
-                self.target.ledger.start(run)
-            with self.systems.workshop.bench(), spark_errors():
+            with held, self.systems.workshop.bench(), spark_errors():
+                if not self.dry_run:
+                    self.target.ledger.start(run)
                 self.bookmark = self._read_bookmark()
                 run = replace(run, bookmark_before=self.bookmark.value if self.bookmark else None)
                 result = self._load(run)
