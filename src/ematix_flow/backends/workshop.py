@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import BackendError
+from ..errors import BackendError, SessionError
 from .owner import process_exists
 
 if TYPE_CHECKING:
@@ -73,7 +73,12 @@ def spark_errors() -> Iterator[None]:
     """Spark's own exceptions in our words; its long stack of Java frames stays behind as the cause."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - vendor boundary: only Spark's errors are taken, the rest goes on
+        if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+            raise SessionError(
+                "Spark's Java process ended in the middle of the work",
+                hint="out of memory is the usual cause: raise [spark] memory; its log is in the cache folder, logs/",
+            ) from error
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
         message = str(error).strip().split("\n")[0]

@@ -233,6 +233,7 @@ def _java_flags(options: SessionOptions, scratch: Path, log: Path | None) -> tup
     errors = log.parent if log is not None else scratch
     return (
         "-XX:+UseParallelGC",
+        "-XX:+ExitOnOutOfMemoryError",  # a heap that is full would be searched for space without end
         f"-Dlog4j2.configurationFile={logging.as_uri()}",
         f"-XX:ErrorFile={errors}/java-crash-%p.log",  # the default is the user's working directory
         *(("-XX:TieredStopAtLevel=1",) if options.fast_start else ()),
