@@ -142,6 +142,8 @@ def look(lab: Lab, scenario: Scenario, before: Sequence[Row]) -> dict[str, Any]:
         lab.run(at=LAST)
     return {
         "state": state,
+        "left": said(left),
+        "states": states,
         "bookmark": bookmark.value if bookmark else None,
         "history": history,
         "replayed": bool(again.get("replayed")),
@@ -156,7 +158,7 @@ def expected(lab: Lab, scenario: Scenario, before: Sequence[Row], at: str) -> li
     """The table after the load, by the oracle."""
     rows = read_table(scenario.header, scenario.rows)[1]
     intent = lab.project.plan(lab.pipeline()).load.intent
-    if intent.resume is not None:
+    if "incremental_column" in scenario.options:
         held = {row["id"] for row in before}
         rows = [row for row in rows if row["id"] not in held]
     incoming = [{(EVENT_TIME if name == "at" else name): value for name, value in row.items()} for row in rows]

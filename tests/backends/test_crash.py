@@ -40,7 +40,7 @@ def run_program(*arguments: str) -> subprocess.CompletedProcess[str]:
 def check_point(point: dict[str, Any], *, before: str | None, after: str | None) -> None:
     """What must hold whatever the moment of death was."""
     place = point["statement"]
-    assert point["state"] in ("before", "after"), place
+    assert point["state"] in ("before", "after"), f"{place} left {point['left']}, not one of {point['states']}"
     committed = point["state"] == "after"
     assert point["bookmark"] == (after if committed else before), place
     newest = point["history"][0][0] if point["history"] else None

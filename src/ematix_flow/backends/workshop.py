@@ -73,7 +73,7 @@ def spark_errors() -> Iterator[None]:
     """Spark's own exceptions in our words; its long stack of Java frames stays behind as the cause."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - vendor boundary: only Spark's errors are taken, the rest goes on
+    except Exception as error:  # vendor boundary: only Spark's errors are taken, the rest goes on
         if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
             raise SessionError(
                 "Spark's Java process ended in the middle of the work",
