@@ -24,8 +24,8 @@ class PipelineHandle:
     """A declared pipeline: call it, or `run()` it, to load once."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
         functools.update_wrapper(self, pipeline.function)
+        self.pipeline = pipeline
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ def pipeline(**options: Unpack[PipelineOptions]) -> Callable[[PipelineFunction],
 
     def declare(function: PipelineFunction) -> PipelineHandle:
         record = build_pipeline(function, options, place)
-        registry.active().add("pipeline", record.name, record, place, qualname=function.__qualname__)
+        registry.active().add("pipeline", record.name, record, place, qualname=getattr(function, "__qualname__", None))
         return PipelineHandle(record)
 
     return declare

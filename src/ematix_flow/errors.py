@@ -63,8 +63,11 @@ class FlowError(Exception):
     transient: ClassVar[bool] = False
 
     def __init__(self, message: str, *, hint: str | None = None, declared_at: object | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        from .spec.redaction import without_secrets  # only when something went wrong
+
+        # Systems and users' code quote what they were given: no message of ours shows a secret, whoever wrote it.
+        self.message = without_secrets(message)
+        super().__init__(self.message)
         self.hint = hint
         self.declared_at = declared_at
 

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
 from .backends.workshop import Workshop
 from .config import Found, Settings, all_connections, find_connection
 from .errors import ConfigError, FlowError, UserCodeError
 from .events import Bus
 from .secrets import expand
 from .spec import registry as registries
+from .spec.connection import Connection
 from .spec.pipeline import Pipeline
 from .spec.registry import Registry
 from .spec.run import Run
@@ -55,6 +59,7 @@ class Project:
             )
         project = cls(settings, Registry())
         with project.active():
+            _forget_modules(settings.project_dir)
             for module in settings.modules:
                 _import(module, settings.project_dir)
         return project
@@ -78,11 +83,9 @@ class Project:
         return all_connections(registry=self.registry, cwd=self.settings.project_dir)
 
     def backend(self, name: str) -> Backend:
-        """The system behind a connection; opened lazily, kept until the project closes."""
+        """The system behind a connection, its references filled; kept until the project closes."""
         if name not in self._backends:
-            found = find_connection(name, registry=self.registry, cwd=self.settings.project_dir)
-            resolved = found.connection.resolve(expand)
-            self._backends[name] = resolved.open(self.workshop)
+            self._backends[name] = self._placed(self._connection(name).resolve(expand)).open(self.workshop)
         return self._backends[name]
 
     def plan(self, pipeline: Pipeline, *, live: bool = True) -> Plan:
@@ -90,7 +93,7 @@ class Project:
         from .engine.plan import build_plan
         from .engine.source import call_function
 
-        source, target = self._systems(pipeline)
+        source, target = self._systems(pipeline, live=live)
         return build_plan(pipeline, source, target, call_function(pipeline, source, target, live=live))
 
     def run(
@@ -100,10 +103,10 @@ class Project:
         return self._run(self.plan(pipeline), now=now, token=token, dry_run=dry_run)
 
     def preview(self, pipeline: Pipeline) -> PreviewResult:
-        """The plan as data, without opening any connection."""
+        """The plan as data, without opening any connection or filling any reference."""
         from .engine.explain import explain
 
-        return explain(self.plan(pipeline, live=False), *self._systems(pipeline))
+        return explain(self.plan(pipeline, live=False), *self._systems(pipeline, live=False))
 
     def dry_run(self, pipeline: Pipeline, *, now: datetime | None = None) -> PreviewResult:
         """The plan with the exact counts of a run that leaves nothing; a failure is part of the answer."""
@@ -117,12 +120,31 @@ class Project:
             counts = {"error": f"{type(error).__name__}: {error}"}
         return explain(plan, *self._systems(pipeline), dry_run=counts)
 
-    def runs(self, *, pipeline: str | None = None, limit: int = 50) -> list[Run]:
-        """Recorded runs of this project's pipelines, newest first, from every system they load into."""
+    def runs(
+        self,
+        *,
+        pipeline: str | None = None,
+        limit: int = 50,
+        on_unread: Callable[[str, FlowError], None] | None = None,
+    ) -> list[Run]:
+        """Recorded runs of this project's pipelines, newest first, from every system they load into.
+
+        A system that cannot be read is an error, unless `on_unread` is there to be told its connection and why; it is
+        an error still where no system can be read.
+        """
         wanted = [self.pipeline(pipeline)] if pipeline else self.pipelines()
         records: list[Run] = []
+        unread: dict[str, FlowError] = {}
         for each in wanted:
-            records += self.backend(each.target_connection).ledger.runs(pipeline=each.name, limit=limit)
+            if each.target_connection not in unread:
+                try:
+                    records += self.backend(each.target_connection).ledger.runs(pipeline=each.name, limit=limit)
+                except FlowError as error:
+                    unread[each.target_connection] = error
+        for name, error in unread.items():
+            if on_unread is None or unread.keys() == {each.target_connection for each in wanted}:
+                raise error
+            on_unread(name, error)
         return sorted(records, key=lambda run: run.started_at, reverse=True)[:limit]
 
     def close(self) -> None:
@@ -142,10 +164,29 @@ class Project:
         systems = Systems(*self._systems(plan.pipeline), self.workshop, self.bus)
         return run_plan(plan, systems, now=now, token=token, dry_run=dry_run)
 
-    def _systems(self, pipeline: Pipeline) -> tuple[Backend, Backend]:
-        target = self.backend(pipeline.target_connection)
-        source = self.backend(pipeline.source_connection) if pipeline.source_connection else target
+    def _systems(self, pipeline: Pipeline, *, live: bool = True) -> tuple[Backend, Backend]:
+        system = self.backend if live else self._closed_backend
+        target = system(pipeline.target_connection)
+        is_one = pipeline.source_connection in (None, pipeline.target_connection)
+        source = target if is_one else system(str(pipeline.source_connection))
         return source, target
+
+    def _closed_backend(self, name: str) -> Backend:
+        """The system behind a connection as it was declared: it tells what can be told without opening it."""
+        backend: Backend = self._placed(self._connection(name)).open(self.workshop)
+        return backend
+
+    def _connection(self, name: str) -> Connection:
+        return find_connection(name, registry=self.registry, cwd=self.settings.project_dir).connection
+
+    def _placed(self, connection: Connection) -> Connection:
+        """The connection with its relative path begun in the project's folder; it shows itself as declared."""
+        if not isinstance(connection, DuckDBConnection | SQLiteConnection | ObjectStoreLocalConnection):
+            return connection
+        if connection.path == ":memory:" or (connection.path.startswith("${") and not connection.final):
+            return connection
+        path = self.settings.project_dir / Path(connection.path).expanduser()
+        return replace(connection, path=str(path), shown=connection.redacted())
 
     def _start_spark(self) -> SparkSession:
         from .engine.session import SessionOptions, open_session
@@ -173,9 +214,38 @@ def current_project() -> Project:
     return _current[registry]
 
 
+_directories: set[Path] = set()
+"""The folders from which this process has loaded projects."""
+
+
+def _forget_modules(directory: Path) -> None:
+    """Let the modules of projects be imported anew, whoever imports them: their declarations belong to this load."""
+    _directories.add(directory.resolve())
+    running = {"__main__"}
+    frame = sys._getframe()
+    while frame := frame.f_back:  # type: ignore[assignment]
+        running.add(str(frame.f_globals.get("__name__")))
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+        if name not in running and isinstance(file, str) and _is_project_file(Path(file)):
+            del sys.modules[name]
+
+
+def _is_project_file(file: Path) -> bool:
+    """Whether a module's file is a project's own: no library, not this package, nothing compiled."""
+    file = file.resolve()
+    libraries = (Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib")).resolve())
+    return (
+        file.suffix in (".py", "")
+        and any(file.is_relative_to(directory) for directory in _directories)
+        and not any(file.is_relative_to(library) for library in libraries)
+        and not {"site-packages", "dist-packages", ".venv"} & set(file.parts)
+    )
+
+
 def _import(module: str, directory: Path) -> None:
     """Import a user's module anew, with the project's directory on the path."""
-    if str(directory) not in sys.path:
+    if sys.path[0] != str(directory):
         sys.path.insert(0, str(directory))
     sys.modules.pop(module, None)
     importlib.invalidate_caches()

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 INTERRUPTED = "interrupted"
 
-PUSHED = [
-    pytest.param(system, scenario, marks=() if (system, scenario) == ("sqlite", "merge") else pytest.mark.slow)
-    for system in ("sqlite", "duckdb")
-    for scenario in SCENARIOS
-]
+PUSHED = [(system, scenario) for system in ("sqlite", "duckdb") for scenario in SCENARIOS]
 
 
 def run_program(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -59,6 +55,7 @@ def check_point(point: dict[str, Any], *, before: str | None, after: str | None)
     assert len(interrupted) == int(was_running), place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("system", "scenario"), PUSHED)
 def test_a_pushed_load_may_die_before_any_of_its_statements(system: str, scenario: str, tmp_path: Path) -> None:
     done = run_program(system, scenario, str(tmp_path))

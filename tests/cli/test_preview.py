@@ -37,6 +37,7 @@ PLAN = PreviewResult(
     mode="merge",
     source_connection_name="raw",
     source_connection_info={"name": "raw", "kind": "sqlite", "path": "raw.db"},
+    steps=("read the source query from raw (sqlite)",),
     source_query="SELECT * FROM raw.people",
     cleaning=("name: trim(), lower()",),
     source_sql="SELECT 1",

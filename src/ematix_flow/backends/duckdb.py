@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import uuid
+import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sqlglot import exp
@@ -13,19 +14,23 @@ from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import TimestampTZ
-from .base import Actual, ActualColumn, Backend, Capabilities
+from .base import Actual, ActualColumn, Capabilities
 from .connection import DuckDBConnection
 from .duckdb_dialect import DuckDBDialect
+from .embedded import EmbeddedBackend
 from .optional import optional
-from .sql import SqlBackend, SqlConnection, SqlCursor
+from .sql import SqlConnection, SqlCursor
 from .sql_change import STAGED
 from .sql_text import replace_tables
-from .workshop import Workshop
 
 __all__ = ["DuckDBBackend"]
 
 
-class DuckDBBackend(SqlBackend):
+_writers: dict[str, threading.RLock] = {}
+"""One lock per database that this process writes to; other processes cannot open the file."""
+
+
+class DuckDBBackend(EmbeddedBackend):
     """DuckDB in this process.
 
     One process at a time may have the file open, so it is opened late and closed after each step. Tables are made
@@ -35,19 +40,13 @@ class DuckDBBackend(SqlBackend):
     can = Capabilities(pushed=True)
     dialect = DuckDBDialect()
     connection: DuckDBConnection
+    PRODUCT = "DuckDB"
     KEYS = False
 
-    def __init__(self, connection: DuckDBConnection, workshop: Workshop) -> None:
-        super().__init__(connection, workshop)
-        self._anchor: SqlConnection | None = None
-        self._name = connection.path
-        if connection.path == ":memory:":
-            self._name = f":memory:ematix_{uuid.uuid4().hex}"
-            self._anchor = self.connect()
-
-    def connect(self) -> SqlConnection:
+    def open_database(self, file: Path | None) -> SqlConnection:
         duckdb = optional("duckdb", extra="duckdb")
-        connection: SqlConnection = duckdb.connect(self._name)
+        name = f":memory:{self.memory_name}" if file is None else str(file)
+        connection: SqlConnection = duckdb.connect(name)
         limit = exp.Literal.string(self.connection.memory_limit).sql("duckdb")
         connection.execute(f"SET memory_limit = {limit}")
         connection.execute("SET TimeZone = 'UTC'")
@@ -55,21 +54,8 @@ class DuckDBBackend(SqlBackend):
         connection.execute("SET enable_progress_bar = false")
         return connection
 
-    def close(self) -> None:
-        if self._anchor is not None:
-            self._anchor.close()
-            self._anchor = None
-
-    def ping(self) -> str:
-        with self.session() as connection:
-            return f"DuckDB {connection.execute('SELECT version()').fetchall()[0][0]}, {self.connection.path}"
-
-    def same_system(self, other: Backend) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, DuckDBBackend) or ":memory:" in (self.connection.path, other.connection.path):
-            return False
-        return Path(self.connection.path).resolve() == Path(other.connection.path).resolve()
+    def version(self, connection: SqlConnection) -> str:
+        return str(connection.execute("SELECT version()").fetchall()[0][0])
 
     def table_name(self, table: TableRef) -> exp.Table:
         """DuckDB names a database after its file; where a schema has that name too, both must be said."""
@@ -90,10 +76,15 @@ class DuckDBBackend(SqlBackend):
         return Path(self.connection.path).name.partition(".")[0]
 
     def _is_ambiguous(self, schema: str) -> bool:
-        return self._anchor is None and schema.casefold() == self._database.casefold() and schema not in RESERVED
+        return not self.in_memory and schema.casefold() == self._database.casefold() and schema not in RESERVED
 
     def _own_name(self, schema: str, name: str) -> str | None:
         return self.relation_sql(TableRef(schema, name)) if schema and self._is_ambiguous(schema) else None
+
+    def writer(self) -> AbstractContextManager[object]:
+        """DuckDB lets two transactions insert the same key, having no index to see it: loads take turns."""
+        name = self.memory_name if self.in_memory else str(self.path.resolve())
+        return _writers.setdefault(name, threading.RLock())
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
         return (optional("duckdb", extra="duckdb").Error,)
@@ -135,8 +126,8 @@ class DuckDBBackend(SqlBackend):
         file = exp.Literal.string(str(folder / "rows.parquet")).sql("duckdb")
         connection.execute(f"COPY (SELECT {shown} FROM (\n{sql}\n) AS _source) TO {file} (FORMAT parquet)")
 
-    def stage(self, connection: SqlConnection, folder: Path, table: Table) -> None:
-        files = exp.Literal.string(f"{folder}/*.parquet").sql("duckdb")
+    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> None:
+        files = exp.Literal.string(f"{staged}/*.parquet").sql("duckdb")
         names = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({files})").fetchall()
         types = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
         shown = [

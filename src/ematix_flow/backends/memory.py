@@ -185,7 +185,9 @@ class MemoryLedger(Ledger):
     def end(self, run: Run) -> None:
         """Record how a run ended that committed nothing."""
         with self._space.lock:
-            self._space.runs[run.run_id] = run
+            recorded = self._space.runs.get(run.run_id)
+            if recorded is None or recorded.status == "running":
+                self._space.runs[run.run_id] = run
 
     def bookmark(self, pipeline: str) -> Bookmark | None:
         """Where the last committed load of `pipeline` got to."""

@@ -33,6 +33,12 @@ class Statement:
             return bool(set(labels) - {"insert", "remove"})
         return self.labels in labels
 
+    def expected(self, labels: Mapping[str, int]) -> int:
+        """How many rows it must touch: a key that stands twice in the target would make it more."""
+        if self.labels == "update":
+            return sum(count for label, count in labels.items() if label not in ("insert", "remove"))
+        return labels.get(self.labels or "", 0)
+
 
 def change_statements(
     change: Change, target: str, quote: Callable[[str], str], render: Callable[[exp.Query], str]

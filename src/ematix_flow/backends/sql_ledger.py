@@ -94,7 +94,7 @@ class SqlLedger(Ledger):
     def end(self, run: Run) -> None:
         """Record how a run ended that committed nothing."""
         with self.backend.session() as connection, self.backend.transaction(connection):
-            self._replace_run(connection, run)
+            self._replace_run(connection, run, only_running=True)
 
     def bookmark(self, pipeline: str) -> Bookmark | None:
         """The committed bookmark of `pipeline`."""
@@ -165,16 +165,22 @@ class SqlLedger(Ledger):
                 changes = {"status": "failed", "finished_at": run.started_at, "error_message": INTERRUPTED}
                 self._update(connection, str(run_id), changes)
 
-    def _replace_run(self, connection: SqlConnection, run: Run) -> None:
+    def _replace_run(self, connection: SqlConnection, run: Run, *, only_running: bool = False) -> None:
+        """A record that a commit has closed stays as it is, whatever happened to the process afterwards."""
         row = _history_row(run)
         row.pop("run_id")
-        self._update(connection, run.run_id, row)
+        self._update(connection, run.run_id, row, only_running=only_running)
 
-    def _update(self, connection: SqlConnection, run_id: str, changes: Mapping[str, object]) -> None:
+    def _update(
+        self, connection: SqlConnection, run_id: str, changes: Mapping[str, object], *, only_running: bool = False
+    ) -> None:
         settings = {name: self._literal(HISTORY, name, value) for name, value in changes.items()}
         statement = exp.update(self.backend.table_name(TableRef(SCHEMA, HISTORY.name)), {})
         statement.set("expressions", [exp.EQ(this=_column(name), expression=value) for name, value in settings.items()])
-        statement.set("where", exp.Where(this=_column("run_id").eq(self._literal(HISTORY, "run_id", run_id))))
+        condition: exp.Expr = _column("run_id").eq(self._literal(HISTORY, "run_id", run_id))
+        if only_running:
+            condition = exp.and_(condition, _column("status").eq(exp.Literal.string("running")))
+        statement.set("where", exp.Where(this=condition))
         connection.execute(statement.sql(self.backend.dialect.name))
 
     def _insert(self, connection: SqlConnection, table: Table, row: Mapping[str, object]) -> None:

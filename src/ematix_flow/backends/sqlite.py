@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,13 +15,13 @@ from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import UUID, Boolean, ColumnType, Date, Double, Float, Numeric, Timestamp, TimestampTZ
 from . import sqlite_arrow, sqlite_functions
-from .base import Actual, ActualColumn, Backend, Capabilities
+from .base import Actual, ActualColumn, Capabilities
 from .connection import SQLiteConnection
-from .sql import SqlBackend, SqlConnection, SqlCursor
+from .embedded import EmbeddedBackend
+from .sql import SqlConnection, SqlCursor
 from .sql_change import STAGED
 from .sql_text import replace_tables
 from .sqlite_dialect import SqliteDialect
-from .workshop import Workshop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +46,7 @@ class _Connection(sqlite3.Connection):
             raise sqlite3.OperationalError(str(said)) from error
 
 
-class SQLiteBackend(SqlBackend):
+class SQLiteBackend(EmbeddedBackend):
     """SQLite in this process.
 
     SQLite has no schemas: `analytics.customer_dim` is one table with the point in its name, `main.orders` is `orders`.
@@ -57,51 +56,32 @@ class SQLiteBackend(SqlBackend):
     can = Capabilities(pushed=True, enforces_keys=True)
     dialect = SqliteDialect()
     connection: SQLiteConnection
+    PRODUCT = "SQLite"
     BEGIN = "BEGIN IMMEDIATE"
 
-    def __init__(self, connection: SQLiteConnection, workshop: Workshop) -> None:
-        super().__init__(connection, workshop)
-        self._anchor: SqlConnection | None = None
-        self._uri = Path(connection.path).absolute().as_uri()
-        if connection.path == ":memory:":
-            self._uri = f"file:ematix_{uuid.uuid4().hex}?mode=memory&cache=shared"
-            self._anchor = self.connect()
-
-    def connect(self) -> SqlConnection:
+    def open_database(self, file: Path | None) -> SqlConnection:
+        uri = f"file:{self.memory_name}?mode=memory&cache=shared" if file is None else file.as_uri()
         connection = sqlite3.connect(
-            self._uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False, factory=_Connection
+            uri, uri=True, isolation_level=None, timeout=30, check_same_thread=False, factory=_Connection
         )
         connection.complaint = sqlite_functions.register(connection)
         return connection
 
-    def close(self) -> None:
-        if self._anchor is not None:
-            self._anchor.close()
-            self._anchor = None
-
-    def ping(self) -> str:
-        with self.session() as connection:
-            connection.execute("SELECT COUNT(*) FROM sqlite_master")
-        return f"SQLite {sqlite3.sqlite_version}, {self.connection.path}"
-
-    def same_system(self, other: Backend) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, SQLiteBackend) or ":memory:" in (self.connection.path, other.connection.path):
-            return False
-        return Path(self.connection.path).resolve() == Path(other.connection.path).resolve()
+    def version(self, connection: SqlConnection) -> str:
+        connection.execute("SELECT COUNT(*) FROM sqlite_master")
+        return sqlite3.sqlite_version
 
     def driver_errors(self) -> tuple[type[Exception], ...]:
         return (sqlite3.Error,)
 
     def translate(self, error: Exception) -> FlowError:
         where = f"connection {self.connection.name!r} (sqlite)"
-        text = str(error)
-        if "locked" in text:
-            return ConflictError(f"{where}: {text}", hint="another process is writing to the file; run again")
-        if "unable to open" in text or "not a database" in text or "disk I/O" in text:
-            return ConnectError(f"{where}: {text}: {self.connection.path}", hint="check the path and its folder")
-        return BackendError(f"{where}: {text}")
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return ConflictError(f"{where}: {error}", hint="another process is writing to the file; run again")
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR):
+            return ConnectError(f"{where}: {error}: {self.connection.path}", hint="check the path and its folder")
+        return BackendError(f"{where}: {error}")
 
     def table_name(self, table: TableRef) -> exp.Table:
         name = table.name if table.schema == "main" else f"{table.schema}.{table.name}"
@@ -159,10 +139,13 @@ class SQLiteBackend(SqlBackend):
         types = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
         return frame.selectExpr(*(_carried(name, types[name]) for name in frame.columns))
 
-    def stage(self, connection: SqlConnection, folder: Path, table: Table) -> None:
+    def receive(self, folder: Path) -> Path:
         file = self.workshop.folder("sqlite") / "incoming.sqlite"
         sqlite_arrow.copy_in(folder, file, "incoming")
-        connection.execute(f"ATTACH {exp.Literal.string(str(file)).sql('sqlite')} AS _ematix_in")
+        return file
+
+    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> None:
+        connection.execute(f"ATTACH {exp.Literal.string(str(staged)).sql('sqlite')} AS _ematix_in")
         connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS SELECT * FROM _ematix_in.incoming")
 
     def rows_changed(self, cursor: SqlCursor) -> int:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BackendError, SessionError
-from .owner import process_exists
+from .owner import current_owner, is_alive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +32,8 @@ class Workshop:
     def bench(self) -> Iterator[Path]:
         """A folder for the length of one run; `folder` makes its places below it."""
         parent = _scratch_parent(self._scratch)
-        path = Path(tempfile.mkdtemp(prefix=f"{_BENCH}{os.getpid()}-", dir=parent))
+        path = Path(tempfile.mkdtemp(prefix=_BENCH, dir=parent))
+        (path / _OWNER).write_text(current_owner(), encoding="utf-8")
         token = self._bench.set(path)
         try:
             yield path
@@ -54,17 +54,19 @@ class Workshop:
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=bench))
 
 
-_BENCH = "ematix-flow-"
+_BENCH = "ematix-flow-run-"
+_OWNER = ".owner"
 
 
 def _scratch_parent(scratch: Path | None) -> Path:
     """The folder that holds benches, cleared of those whose process died without clearing its own."""
     parent = scratch or Path(tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.glob(f"{_BENCH}*-*"):
-        pid = left.name.removeprefix(_BENCH).split("-")[0]
-        if pid.isdigit() and not process_exists(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
+    for left in parent.glob(f"{_BENCH}*"):
+        # A bench of another host, or one that is being made at this moment, is not ours to judge.
+        with suppress(OSError):
+            if not is_alive((left / _OWNER).read_text(encoding="utf-8")):
+                shutil.rmtree(left, ignore_errors=True)
     return parent
 
 

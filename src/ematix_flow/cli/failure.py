@@ -13,7 +13,7 @@ import typer
 
 from ..errors import FlowError, UserCodeError
 from ..spec.origin import Origin
-from ..spec.redaction import redact_url
+from ..spec.redaction import without_secrets
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -65,11 +65,6 @@ def interrupted() -> int:
 
     _tell(Text("interrupted: what was not committed is undone"))
     return INTERRUPTED
-
-
-def without_secrets(text: str) -> str:
-    """`text` as it may be shown, whoever wrote it."""
-    return "\n".join(redact_url(line) for line in text.split("\n"))
 
 
 def _tell(*lines: Text) -> None:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .failure import without_secrets
+from ..spec.redaction import without_secrets
 from .screen import aligned, facts
 from .sql_text import laid_out
 
@@ -23,6 +23,8 @@ _SHORT_LINES = 14
 def describe_plan(plan: PreviewResult, *, verbose: bool = False, colored: bool = False) -> list[RenderableType]:
     """The parts of the page, in order; statements are highlighted where there are colours."""
     parts: list[RenderableType] = [_header(plan), facts(_plan_facts(plan))]
+    if verbose:
+        parts += ["", _heading("Steps"), _bullets(plan.steps)]
     parts += ["", _heading("Source query"), _statements([plan.source_query], verbose=verbose, colored=colored)]
     if plan.cleaning:
         parts += ["", _heading("Cleaned columns"), _bullets(plan.cleaning)]

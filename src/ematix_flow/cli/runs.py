@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import UnknownNameError
-from .failure import WRONG_CALL, fail, reported, without_secrets
+from ..errors import FlowError, UnknownNameError
+from ..spec.redaction import without_secrets
+from .failure import WRONG_CALL, fail, report, reported
 from .options import Format, Modules, Shape
 from .screen import Header, aligned, answers, facts, notices, show, show_json
 from .workspace import find_pipeline, opened
@@ -56,7 +57,8 @@ def list_runs(
     """List recorded runs, the newest first."""
     with reported(), opened(modules) as project:
         name = find_pipeline(project, pipeline).name if pipeline else None
-        found = project.runs(pipeline=name, limit=limit if status is None else _SEARCHED)
+        limit_read = limit if status is None else _SEARCHED
+        found = project.runs(pipeline=name, limit=limit_read, on_unread=_note)
         found = [run for run in found if status is None or run.status == status][:limit]
         if format is Format.JSON:
             show_json([run_record(run) for run in found])
@@ -74,7 +76,7 @@ def show_run(
 ) -> None:
     """Show everything that was recorded of one run."""
     with reported(), opened(modules) as project:
-        run = _find_run(project.runs(limit=_SEARCHED), run_id)
+        run = _find_run(project.runs(limit=_SEARCHED, on_unread=_note), run_id)
         record = run_record(run)
         if format is Format.JSON:
             show_json(record, indent=2)
@@ -100,6 +102,10 @@ def run_record(run: Run) -> dict[str, object]:
         "watermark_after": run.bookmark_after,
         "error": without_secrets(run.error) if run.error else None,
     }
+
+
+def _note(connection: str, error: FlowError) -> None:
+    report(error, about=f"note: the runs in {connection!r} cannot be read")
 
 
 def _find_run(runs: list[Run], start: str) -> Run:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import assert_never
 
 from ..backends.base import Backend
 from ..backends.dialect import SparkDialect
 from ..spec.table import Column
-from .plan import Plan
+from ..strategies.base import Change
+from .plan import Load, Plan, Read, Step, Transform
 from .transform import SOURCE, incoming_query, pushed_sql
 
 __all__ = ["PreviewResult", "TargetPlan", "explain"]
@@ -47,6 +49,8 @@ class PreviewResult:
     mode: str
     source_connection_name: str
     source_connection_info: Mapping[str, object]
+    steps: tuple[str, ...]
+    """The steps of a run, in order and in words."""
     source_query: str
     """What the source is asked for, as it was written."""
     cleaning: tuple[str, ...]
@@ -97,7 +101,7 @@ def explain(
         target_connection_name=load.connection,
         target_connection_info=target.connection.redacted(),
         guarantee=target.can.guarantee,
-        plan_sql=tuple(target.explain(load.table, load.change)),
+        plan_sql=tuple(target.explain(load.table, _change(plan))),
         plan_sql_label=LABELS[pipeline.mode],
         dry_run_rows_affected=rows,
         dry_run_error=None if error is None else str(error),
@@ -108,6 +112,7 @@ def explain(
         mode=pipeline.mode,
         source_connection_name=plan.read.connection,
         source_connection_info=source.connection.redacted(),
+        steps=tuple(_in_words(step, plan, target) for step in plan.steps),
         source_query=plan.read.sql or str(plan.read.place),
         cleaning=tuple(_cleaning(column) for column in plan.transform.columns if column.normalizers),
         source_sql=_incoming_sql(plan, target),
@@ -115,6 +120,32 @@ def explain(
         is_dry_run=dry_run is not None,
         notes=plan.notes,
     )
+
+
+def _in_words(step: Step, plan: Plan, target: Backend) -> str:
+    match step:
+        case Read():
+            return f"read {step.place if step.sql is None else 'the source query'} from {step.connection} ({step.kind})"
+        case Transform():
+            cleaned = sum(bool(column.normalizers) for column in step.columns)
+            return f"clean {cleaned} and cast {len(step.columns)} columns"
+        case Load():
+            guards = [guard.code for guard in step.strategy.guards(step.intent)]
+            refused = f", refuse {', '.join(guards)}" if guards else ""
+            return (
+                f"load into {step.table.qualified_name} on {step.connection} ({step.kind}): create it where it is "
+                f"missing (drift: {plan.pipeline.on_drift}){refused}, {LABELS[plan.pipeline.mode]}, commit"
+            )
+        case _:
+            assert_never(step)
+
+
+def _change(plan: Plan) -> Change:
+    """What a run applies; an incremental load is shown as it goes on from its bookmark."""
+    load = plan.load
+    if load.intent.incremental is None:
+        return load.change
+    return load.strategy.change(replace(load.intent, resume=True))
 
 
 def _cleaning(column: Column) -> str:

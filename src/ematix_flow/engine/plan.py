@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ..backends.base import Backend
-from ..errors import SpecError, UnsupportedError
+from ..errors import UnsupportedError
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, TableRef
 from ..spec.table import METADATA_NAMES, Column, Keys, Table, key_ladder
@@ -82,12 +83,15 @@ def build_plan(pipeline: Pipeline, source: Backend, target: Backend, returned: P
     """The plan of one run; `returned` is what the pipeline's function gave."""
     strategy = strategy_for(pipeline.mode)
     _check_capable(pipeline, target, strategy)
-    table = augment(pipeline.table, strategy)
     added = {added.name for added in strategy.adds}
     columns = tuple(column for column in pipeline.table.columns if column.name not in added)
-    keys = key_ladder(pipeline.table, pipeline.keys, pipeline=pipeline.name) if strategy.needs_keys else None
-    intent, compare_reason = _intent(pipeline, table, columns, keys, target)
-    strategy.check(intent)
+    with pipeline.named_errors():
+        table = augment(pipeline.table, strategy)
+        keys = key_ladder(pipeline.table, pipeline.keys, pipeline=pipeline.name) if strategy.needs_keys else None
+        intent, compare_reason = _intent(pipeline, table, columns, keys, target)
+        strategy.check(intent)
+    if keys is not None and keys.warning is not None:
+        warnings.warn(keys.warning, UserWarning, stacklevel=2)
     read = _read(pipeline, columns, source, returned)
     path, reason = _path(pipeline, source, target, read)
     return Plan(
@@ -105,11 +109,10 @@ def build_plan(pipeline: Pipeline, source: Backend, target: Backend, returned: P
 
 def _check_capable(pipeline: Pipeline, target: Backend, strategy: Strategy) -> None:
     if strategy.change_type not in target.can.changes:
-        raise UnsupportedError(
-            f"pipeline {pipeline.name!r}: mode {pipeline.mode} cannot load into connection "
-            f"{target.connection.name!r} ({target.connection.kind})",
+        raise pipeline.error(
+            f"mode {pipeline.mode} cannot load into connection {target.connection.name!r} ({target.connection.kind})",
+            kind=UnsupportedError,
             hint=target.can.instead,
-            declared_at=pipeline.declared_at,
         )
 
 
@@ -154,10 +157,9 @@ def _chosen(explicit: tuple[str, ...] | None, derived: tuple[str, ...]) -> tuple
 def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, returned: Place | None) -> Read:
     place = returned if returned is not None else pipeline.source_table
     if place is None:
-        raise SpecError(
-            f"pipeline {pipeline.name!r}: the function returned nothing and there is no source_table=",
+        raise pipeline.error(
+            "the function returned nothing and there is no source_table=",
             hint="return the SQL of the source, or pass source_table='schema.table'",
-            declared_at=pipeline.declared_at,
         )
     sql = place.sql if isinstance(place, Query) else None
     if isinstance(place, TableRef):
@@ -169,10 +171,10 @@ def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, retu
 def _path(pipeline: Pipeline, source: Backend, target: Backend, read: Read) -> tuple[Path, str]:
     one = target.can.pushed and target.same_system(source)
     if pipeline.force_path == "same_db" and not one:
-        raise SpecError(
-            f"pipeline {pipeline.name!r}: force_path='same_db' but the source ({read.connection}, {read.kind}) and the "
-            f"target ({target.connection.name}, {target.connection.kind}) are not one database",
-            declared_at=pipeline.declared_at,
+        raise pipeline.error(
+            f"force_path='same_db' but the source ({read.connection}, {read.kind}) and the target "
+            f"({target.connection.name}, {target.connection.kind}) are not one database",
+            hint="leave force_path= out, or read from the target's own database",
         )
     if pipeline.force_path is not None:
         return pipeline.force_path, "force_path="

@@ -39,14 +39,25 @@ class Incoming:
 
     def misfit(self) -> tuple[Column, str] | None:
         """The first column that holds a value its declared type cannot take, and what the system says of it."""
+        columns = self.plan.transform.columns
+        if self._complaint(columns) is None:
+            return None
+        for column in columns:
+            message = self._complaint((column,))
+            if message is not None:
+                return column, message
+        return None
+
+    def _complaint(self, columns: Sequence[Column]) -> str | None:
+        """What the system says when it must give these columns; None where it gives them."""
         pipeline = replace(self.plan.pipeline, event_timestamp_column=None)
-        for column in self.plan.transform.columns:
-            query = incoming_query(pipeline, (column,), self.names, self.dialect)
-            sql = pushed_sql(self.source_sql, query, self.dialect, None, None)
-            try:
-                self.evaluate(f"SELECT COUNT({self.dialect.quote(column.name)}) FROM (\n{sql}\n) AS _probe")
-            except BackendError as error:
-                return column, error.message
+        query = incoming_query(pipeline, columns, self.names, self.dialect)
+        sql = pushed_sql(self.source_sql, query, self.dialect, None, None)
+        counts = ", ".join(f"COUNT({self.dialect.quote(column.name)})" for column in columns)
+        try:
+            self.evaluate(f"SELECT {counts} FROM (\n{sql}\n) AS _probe")
+        except BackendError as error:
+            return error.message
         return None
 
 
@@ -101,4 +112,6 @@ def _place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Place:
     if bookmark is None or column is None or column.normalizers:
         return Query(plan.read.sql)
     condition = resume_sql(column, bookmark, source.dialect, typed=False)
-    return Query(f"SELECT * FROM (\n{plan.read.sql}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}")
+    return Query(
+        f"SELECT * FROM (\n{source.user_sql(plan.read.sql)}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}"
+    )

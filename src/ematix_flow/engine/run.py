@@ -13,9 +13,10 @@ from ..backends.base import Backend, SchemaChange
 from ..backends.base import Load as OpenLoad
 from ..backends.owner import current_owner
 from ..backends.workshop import Workshop, spark_errors
-from ..errors import BackendError, CheckError, FlowError
+from ..errors import BackendError, CheckError, ConflictError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
 from ..spec.place import TableRef
+from ..spec.redaction import without_secrets
 from ..spec.run import Bookmark, Commit, Run
 from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query
@@ -51,9 +52,10 @@ class _Execution:
         self.plan, self.systems, self.dry_run = plan, systems, dry_run
         self.pipeline, self.target = plan.pipeline, systems.target
         self.run_id = str(uuid.uuid4())
-        self.token = token or self.run_id
         self.started_at = now
         self.ref = TableRef(plan.load.table.schema, plan.load.table.name)
+        # Two pipelines may be given the same token, the day for example: it is theirs alone.
+        self.token = f"{self.pipeline.name}/{self.ref}/{token or self.run_id}"
         self.drift: tuple[str, ...] = ()
         self.bookmark: Bookmark | None = None
 
@@ -79,7 +81,6 @@ class _Execution:
     def _load(self, run: Run) -> RunResult:
         with self._step("read"):
             incoming = self._incoming()
-        schema = self._schema()
         commit = self._commit(run)
         finished = None
         try:
@@ -89,7 +90,8 @@ class _Execution:
                 self.target.load(incoming.relation, self.plan.load.table, commit) as opened,
             ):
                 if not opened.replayed:
-                    finished = self._change(opened, run, schema)
+                    self._refuse_overtaken(commit)
+                    finished = self._change(opened, run, self._schema())
         except BackendError as error:
             self._name_misfit(incoming, error)
             raise
@@ -97,6 +99,18 @@ class _Execution:
             # Recorded only now: the load held the table until it ended.
             return self._replayed(run)
         return self._result(finished, finished.rows, status="dry_run" if self.dry_run else "success")
+
+    def _refuse_overtaken(self, commit: Commit) -> None:
+        """The bookmark and the instant were read before the load held the table: nobody may have moved them since."""
+        ledger = self.target.ledger
+        last = ledger.last_instant(self.ref)
+        moved = self.pipeline.incremental_column is not None and ledger.bookmark(self.pipeline.name) != self.bookmark
+        if moved or (last is not None and last >= commit.now):
+            raise ConflictError(
+                f"pipeline {self.pipeline.name!r}: another load into {self.ref} committed first",
+                hint="run again: the load starts from what the other one left",
+                declared_at=self.pipeline.declared_at,
+            )
 
     def _schema(self) -> SchemaChange | None:
         load = self.plan.load
@@ -225,7 +239,11 @@ class _Execution:
         )
 
     def _fail(self, run: Run, error: BaseException) -> None:
-        text = "interrupted by the user" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        text = (
+            "interrupted by the user"
+            if isinstance(error, KeyboardInterrupt)
+            else without_secrets(f"{type(error).__name__}: {error}")
+        )
         self._publish(RunFinished, status="failed", error=text)
         if self.dry_run:
             return

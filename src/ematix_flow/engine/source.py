@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 from ..backends.base import Backend
 from ..errors import FlowError, RunError, SpecTypeError, UserCodeError
@@ -54,7 +56,7 @@ def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live:
     try:
         answer = pipeline.function(*handles)
         if inspect.isawaitable(answer):
-            answer = asyncio.run(_await(answer))
+            answer = _awaited(answer)
     except FlowError:
         raise
     except Exception as error:
@@ -66,16 +68,28 @@ def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live:
         case None:
             return None
         case str():
-            return Query(answer)
+            with pipeline.named_errors():
+                return Query(answer)
         case Query() | TableRef() | Prefix():
             return answer
         case _:
-            raise SpecTypeError(
-                f"pipeline {pipeline.name!r}: its function returned {type(answer).__name__}",
+            raise pipeline.error(
+                f"its function returned {type(answer).__name__}",
+                kind=SpecTypeError,
                 hint="return the SQL of the source as text, or None with source_table=",
-                declared_at=pipeline.declared_at,
             )
 
 
-async def _await(answer: object) -> object:
-    return await answer  # type: ignore[misc]
+def _awaited(answer: Awaitable[object]) -> object:
+    """What an awaitable gives, in an event loop of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_await(answer))
+    # A thread runs one loop at a time, and a notebook has one running in this thread.
+    with ThreadPoolExecutor(max_workers=1) as threads:
+        return threads.submit(copy_context().run, asyncio.run, _await(answer)).result()
+
+
+async def _await(answer: Awaitable[object]) -> object:
+    return await answer

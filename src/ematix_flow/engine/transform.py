@@ -5,9 +5,11 @@ One query over the name `_source`, rendered for the database that holds the rows
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
 
 from ..backends.dialect import Dialect
 from ..errors import SpecError, UnknownNameError
@@ -25,14 +27,19 @@ CLEANED = "_cleaned"
 
 
 def table_query(pipeline: Pipeline, columns: Sequence[Column], dialect: Dialect, relation: str) -> str:
-    """`SELECT` of the wanted columns from `source_table=`, each mapped one by its source name or expression."""
+    """`SELECT` of the wanted columns from `source_table=`, each mapped one by its source name or expression.
+
+    A value of `column_map=` is a column where it is one word, a text in double quotes or backticks, or words and spaces
+    that are no SQL expression (``First Name``). Anything else is an expression in the source's dialect.
+    """
     shown = []
     for column in _taken(columns):
         mapped = pipeline.column_map.get(column.name)
         if mapped is None:
             shown.append(dialect.quote(column.name))
         else:
-            source = dialect.quote(mapped) if mapped.isidentifier() else mapped
+            name = _mapped_name(mapped.strip(), dialect)
+            source = mapped if name is None else dialect.quote(name)
             shown.append(f"{source} AS {dialect.quote(column.name)}")
     event = pipeline.event_timestamp_column
     if event is not None and event not in {column.name for column in columns}:
@@ -78,6 +85,22 @@ def resume_sql(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: b
 def _taken(columns: Sequence[Column]) -> list[Column]:
     """The columns that come from the source; a derived one is computed from others."""
     return [column for column in columns if not column.is_derived]
+
+
+def _mapped_name(text: str, dialect: Dialect) -> str | None:
+    """The source column that a value of `column_map=` names; None where it is an expression."""
+    if text.isidentifier():
+        return text
+    if re.fullmatch(r'"(?:[^"]|"")+"|`(?:[^`]|``)+`', text):
+        return text[1:-1].replace(text[0] * 2, text[0])
+    if not re.fullmatch(r"[\w ]+", text):
+        return None
+    try:
+        parsed = parse_one(f"SELECT {text}", read=dialect.name).expressions
+    except SqlglotError:
+        return text
+    # To SQL, two words are a column and its alias.
+    return text if not parsed or isinstance(parsed[0], exp.Alias | exp.Column) else None
 
 
 def _named(value: exp.Expr, name: str) -> exp.Expr:

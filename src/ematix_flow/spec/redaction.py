@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["REDACTED", "is_secret", "redact", "redact_url"]
+__all__ = ["REDACTED", "is_secret", "redact", "redact_url", "without_secrets"]
 
 REDACTED = "<redacted>"
 """What stands where a whole value was hidden; a part of a text becomes ``***``."""
@@ -50,6 +50,11 @@ def is_secret(field: str) -> bool:
     if "key" in words:
         return _HARMLESS_BESIDE_KEY.isdisjoint(words)
     return "keys" in words and not _SECRET_BESIDE_KEYS.isdisjoint(words)
+
+
+def without_secrets(text: str) -> str:
+    """`text` as it may be shown, whoever wrote it."""
+    return "\n".join(redact_url(line) for line in text.split("\n"))
 
 
 def redact(field: str, value: object) -> object:

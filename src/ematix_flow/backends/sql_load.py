@@ -1,0 +1,173 @@
+"""One transaction on one table of a SQL database: the load of every SQL backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import BackendError, CheckError
+from ..spec.place import TableRef
+from ..spec.run import Bookmark, Commit, Run
+from ..spec.table import Table
+from ..strategies.base import CHANGE_LABEL, Change, Upsert
+from ..types import UUID
+from .base import Applied, Frame, Load, Pushed, Relation, SchemaChange, run_values
+from .sql_change import CHANGED, STAGED, Statement, change_statements
+from .sql_ddl import create_sql, index_sql
+from .sql_ledger import TokenRow
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from .sql import SqlBackend
+    from .sql_connection import SqlConnection
+
+__all__ = ["SqlLoad"]
+
+
+class SqlLoad(Load):
+    """A transaction on one table."""
+
+    def __init__(self, backend: SqlBackend, connection: SqlConnection, table: Table, commit: Commit) -> None:
+        self.backend, self.connection, self.table, self.commit = backend, connection, table, commit
+        self.replayed = False
+        self._ref = TableRef(table.schema, table.name)
+        self._types = {column.name: column.type for column in table.columns}
+        self._finished: tuple[Run, Bookmark | None] | None = None
+        self._temporary: list[str] = []
+
+    def open(self, incoming: Relation, staged: Path | None) -> None:
+        """Look the token up and make `incoming` answer to its name."""
+        self.replayed = self.backend.ledger.has_token(self.connection, self.commit.token)
+        if self.replayed:
+            return
+        match incoming:
+            case Pushed(sql, once):
+                kind = "VIEW" if once else "TABLE"
+                self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
+                self._temporary.append(f"{kind} {STAGED}")
+            case Frame():
+                assert staged is not None
+                self.backend.stage(self.connection, staged, self.table)
+                self._temporary.append(f"VIEW {STAGED}")
+
+    def forget(self) -> None:
+        """Drop what only this load needed; the connection may be used further."""
+        for name in self._temporary:
+            self.connection.execute(f"DROP {name}")
+
+    def evolve(self, change: SchemaChange) -> None:
+        """Create the table or add its new columns, inside the transaction."""
+        if change.create:
+            self.backend.ensure_schema(self.connection, self.table.schema)
+            self.connection.execute(create_sql(self.backend, change.table))
+        for name in change.add:
+            column = change.table.column(name)
+            kind = self.backend.dialect.type_name(column.type)
+            target = self.backend.table_name(self._ref).sql(self.backend.dialect.name)
+            self.connection.execute(f"ALTER TABLE {target} ADD COLUMN {self.backend.dialect.quote(name)} {kind}")
+        if change.create and self.backend.KEYS:
+            for index in change.indexes:
+                self.connection.execute(index_sql(self.backend, change.table, index))
+
+    def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
+        """The rows of a small query over `incoming` and `target`."""
+        return self.connection.execute(self.render(query)).fetchall()
+
+    def apply(self, change: Change) -> Applied:
+        """Make the change to the target."""
+        target = self.backend.relation_sql(self._ref)
+        statements = change_statements(change, target, self.backend.dialect.quote, self.render)
+        if isinstance(change, Upsert):
+            return self._upsert(statements, change)
+        for statement in statements:
+            cursor = self.connection.execute(statement.sql)
+        inserted = self.backend.rows_changed(cursor)
+        if not self.backend.KEYS:
+            self._refuse_broken(self.table.unique)
+        # A load that resumes leaves rows out which earlier loads have brought; any other takes all it reads.
+        read = inserted if self.commit.bookmark is None else self._incoming_rows()
+        return Applied(read=read, labels={"insert": inserted})
+
+    def finish(self, run: Run, bookmark: Bookmark | None) -> None:
+        """Keep the final record and bookmark for the commit."""
+        self._finished = run, bookmark
+
+    def close(self) -> None:
+        """Write token, bookmark and run record beside the rows."""
+        if self.replayed or self.commit.dry_run:
+            return
+        if self._finished is None:
+            raise BackendError("the load ended without its record")
+        run, bookmark = self._finished
+        token = TokenRow(self.commit.token, run.pipeline, run.run_id, self._ref, self.commit.now)
+        self.backend.ledger.commit(self.connection, token, run, bookmark)
+
+    def render(self, query: exp.Query) -> str:
+        """A strategy's query in this database's words, over its own tables."""
+        dialect = self.backend.dialect
+        values = run_values(self.commit, dialect, self._types)
+        return dialect.render(self.backend.bound(query, self._ref), values, self._types)
+
+    def _upsert(self, statements: Sequence[Statement], change: Upsert) -> Applied:
+        fill, *rest = statements
+        self.connection.execute(fill.sql)
+        self._temporary.append(f"TABLE {CHANGED}")
+        label = self.backend.dialect.quote(CHANGE_LABEL)
+        counted = self.connection.execute(f"SELECT {label}, COUNT(*) FROM {CHANGED} GROUP BY {label}").fetchall()
+        labels = {str(name): int(str(count)) for name, count in counted}
+        self._refuse_ambiguous(change)
+        for statement in rest:
+            if statement.is_needed(labels):
+                changed = self.backend.rows_changed(self.connection.execute(statement.sql))
+                if changed != statement.expected(labels):
+                    raise self._ambiguous(change, "")
+        if not self.backend.KEYS:
+            self._refuse_broken(group for group in (self.table.primary_key, *self.table.unique) if group != change.keys)
+        return Applied(read=self._incoming_rows(), labels=labels)
+
+    def _incoming_rows(self) -> int:
+        return int(str(self.connection.execute(f"SELECT COUNT(*) FROM {STAGED}").fetchall()[0][0]))
+
+    def _refuse_ambiguous(self, change: Upsert) -> None:
+        """A key that stands several times in the target cannot be told apart."""
+        keys = self._names(change.keys)
+        twice = self.connection.execute(
+            f"SELECT {keys} FROM {CHANGED} GROUP BY {keys} HAVING COUNT(*) > 1 LIMIT 5"
+        ).fetchall()
+        if twice:
+            raise self._ambiguous(change, f": {_shown(twice)}")
+
+    def _ambiguous(self, change: Upsert, which: str) -> CheckError:
+        return CheckError(
+            f"{self._ref} holds several rows for one key ({', '.join(change.keys)}){which}",
+            hint="remove the duplicates, or choose keys that identify one row",
+        )
+
+    def _refuse_broken(self, groups: Iterable[tuple[str, ...]]) -> None:
+        """Unique groups that the database does not enforce: what this load wrote may not stand twice."""
+        target, batch = self.backend.relation_sql(self._ref), self.backend.dialect.quote("_batch_id")
+        run_id = self.backend.dialect.literal(self.commit.run.run_id, UUID()).sql(self.backend.dialect.name)
+        for group in groups:
+            names = self._names(group)
+            written = f"SELECT DISTINCT {names} FROM {target} WHERE {batch} = {run_id}"
+            same = " AND ".join(f"t.{name} = w.{name}" for name in names.split(", "))
+            shown = ", ".join(f"CAST(t.{name} AS VARCHAR)" for name in names.split(", "))
+            twice = self.connection.execute(
+                f"SELECT {shown} FROM {target} AS t JOIN ({written}) AS w ON {same} "
+                f"GROUP BY {', '.join(f't.{name}' for name in names.split(', '))} HAVING COUNT(*) > 1 LIMIT 6"
+            ).fetchall()
+            if twice:
+                raise CheckError(
+                    f"{self._ref}: several rows would have one ({', '.join(group)}), which is unique: {_shown(twice)}",
+                    hint="nothing was written; keep one of them in the source query",
+                )
+
+    def _names(self, names: Sequence[str]) -> str:
+        return ", ".join(self.backend.dialect.quote(name) for name in names)
+
+
+def _shown(rows: Sequence[Sequence[object]]) -> str:
+    shown = [", ".join(str(value) for value in row) for row in rows[:5]]
+    return "; ".join(shown) + ("; …" if len(rows) > 5 else "")
