@@ -172,20 +172,17 @@ def build_pipeline(function: PipelineFunction, options: Mapping[str, object], de
 def _check_keywords(declared: _Declared, options: Mapping[str, object]) -> None:
     for keyword, value in options.items():
         if keyword in LATER:
-            raise declared.error(
-                f"{keyword}= ({LATER[keyword]}) is not part of this version",
-                kind=UnsupportedError,
-                hint="remove the keyword; nothing documented is silently ignored",
-            )
+            problem = f"{keyword}= ({LATER[keyword]}) is not part of this version"
+            hint = "remove the keyword; nothing documented is silently ignored"
+            raise declared.error(problem, kind=UnsupportedError, hint=hint)
         if keyword not in PipelineOptions.__annotations__:
-            raise declared.error(
-                f"there is no keyword {keyword!r}",
-                kind=SpecTypeError,
-                hint=nearest("keyword", keyword, PipelineOptions.__annotations__),
-            )
+            hint = nearest("keyword", keyword, PipelineOptions.__annotations__)
+            raise declared.error(f"there is no keyword {keyword!r}", kind=SpecTypeError, hint=hint)
         expected, shown = _KINDS.get(keyword, (object, ""))
         if value is not None and not isinstance(value, expected):
-            raise declared.error(f"{keyword}= takes {shown}, not {value!r}", kind=SpecTypeError)
+            # The type and not the value, which may hold a secret.
+            problem = f"{keyword}= cannot be a {type(value).__name__}"
+            raise declared.error(problem, kind=SpecTypeError, hint=f"pass {shown}")
 
 
 _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
@@ -212,14 +209,12 @@ def _plain_values(declared: _Declared, options: Mapping[str, object]) -> dict[st
         raise declared.error("it has no mode", kind=SpecTypeError, hint=f"pass mode=, one of {', '.join(MODES)}")
     for keyword, allowed in _CLOSED.items():
         if keyword in given and given[keyword] not in allowed:
-            raise declared.error(
-                f"{keyword}={given[keyword]!r} is not possible",
-                kind=UnsupportedError,
-                hint=nearest(keyword, str(given[keyword]), allowed),
-            )
-    return {
-        key: _CONVERSIONS[key](declared, key, value) if key in _CONVERSIONS else value for key, value in given.items()
-    }
+            hint = nearest(keyword, str(given[keyword]), allowed)
+            raise declared.error(f"{keyword}={given[keyword]!r} is not possible", kind=UnsupportedError, hint=hint)
+    for keyword, convert in _CONVERSIONS.items():
+        if keyword in given:
+            given[keyword] = convert(declared, keyword, given[keyword])
+    return given
 
 
 _CLOSED: Mapping[str, tuple[str, ...]] = {

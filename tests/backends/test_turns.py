@@ -1,0 +1,158 @@
+"""Loads that meet: two pipelines with one token, two threads, a bookmark that moved, an interrupt after the commit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+from ematix_flow import BigInt, Project, Text, ematix, natural_key, pk
+from ematix_flow.config import Settings
+from ematix_flow.connections import DuckDBConnection, SQLiteConnection, register_connection
+from ematix_flow.engine import run as engine_run
+from ematix_flow.errors import CheckError, ConflictError
+from ematix_flow.spec.place import TableRef
+from ematix_flow.spec.registry import Registry
+
+
+@pytest.fixture(params=["duckdb", "sqlite"])
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+    project = Project(Settings(), Registry())
+    with project.active():
+        kind = {"duckdb": DuckDBConnection, "sqlite": SQLiteConnection}[request.param]
+        register_connection(kind("default", str(tmp_path / "shop.db")))
+        yield project
+    project.close()
+
+
+def declare(name: str, query: str, *, mode: str = "append", table: str = "orders", **options: Any) -> None:
+    @ematix.table(schema="mart", name=table)
+    class Orders:
+        id: Annotated[BigInt, pk()]
+        note: Text | None
+
+    @ematix.pipeline(target=Orders, mode=mode, name=name, **options)
+    def load(source: object) -> str:
+        return query
+
+
+def ids(project: Project, table: str = "orders") -> list[int]:
+    backend: Any = project.backend("default")
+    with backend.session() as connection:
+        name = backend.relation_sql(TableRef("mart", table))
+        return sorted(row[0] for row in connection.execute(f"SELECT id FROM {name}").fetchall())
+
+
+def run_sql(project: Project, *statements: str) -> None:
+    backend: Any = project.backend("default")
+    with backend.session() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def test_two_pipelines_may_be_given_the_same_token(project: Project) -> None:
+    declare("first", "SELECT 1 AS id, 'a' AS note", table="one")
+    declare("second", "SELECT 2 AS id, 'b' AS note", table="two")
+    for name in ("first", "second"):
+        assert "replayed" not in project.run(project.pipeline(name), token="2026-07-01")
+    assert (ids(project, "one"), ids(project, "two")) == ([1], [2])
+    assert project.run(project.pipeline("first"), token="2026-07-01").replayed is True
+
+
+@pytest.mark.parametrize("mode", ["append", "merge", "scd2"])
+def test_two_threads_with_one_token_load_once(project: Project, mode: str) -> None:
+    declare("load", "SELECT 0 AS id, 'seed' AS note", mode=mode)
+    project.run(project.pipeline("load"))
+    source = (
+        "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 500) SELECT id, 'x' AS note FROM n"
+    )
+    declare("load", source, mode=mode)
+    outcomes: list[object] = []
+    start = threading.Barrier(2)
+
+    def work() -> None:
+        start.wait()
+        outcomes.append(project.run(project.pipeline("load"), token="once").get("replayed", False))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes, key=str) == [False, True]
+    assert ids(project) == list(range(501))
+
+
+def test_a_load_that_was_overtaken_is_refused_and_the_bookmark_stays(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "SELECT 5 AS id, 'a' AS note"
+    declare("slow", query, incremental_column="id")
+    project.run(project.pipeline("slow"))
+    built = engine_run.pushed_rows
+
+    def overtaken(*arguments: Any, **options: Any) -> Any:
+        """While the slow load looks at the source, another run of the pipeline commits."""
+        monkeypatch.setattr(engine_run, "pushed_rows", built)
+        declare("slow", "SELECT 7 AS id, 'b' AS note", incremental_column="id")
+        thread = threading.Thread(target=lambda: project.run(project.pipeline("slow")))
+        thread.start()
+        thread.join()
+        return built(*arguments, **options)
+
+    monkeypatch.setattr(engine_run, "pushed_rows", overtaken)
+    with pytest.raises(ConflictError, match="committed first"):
+        project.run(project.pipeline("slow"))
+    bookmark = project.backend("default").ledger.bookmark("slow")
+    assert bookmark is not None
+    assert (ids(project), bookmark.value) == ([5, 7], "7")
+
+
+def test_an_interrupt_after_the_commit_leaves_the_record_a_success(project: Project) -> None:
+    declare("load", "SELECT 1 AS id, 'a' AS note")
+    backend: Any = project.backend("default")
+    ended = backend.ledger.end
+    project.run(project.pipeline("load"))
+    committed = project.runs()[0]
+    ended(committed.with_outcome("failed", committed.started_at, error="interrupted by the user"))
+    assert [(run.status, run.rows["rows_inserted"]) for run in project.runs()] == [("success", 1)]
+
+
+def test_a_unique_group_is_refused_with_its_values_where_the_database_does_not_enforce_it(tmp_path: Path) -> None:
+    project = Project(Settings(), Registry())
+    with project.active():
+        register_connection(DuckDBConnection("default", str(tmp_path / "shop.duckdb")))
+
+        @ematix.table(schema="mart", name="people")
+        class People:
+            id: Annotated[BigInt, pk()]
+            email: Annotated[Text, natural_key()]
+
+        @ematix.pipeline(target=People, mode="append")
+        def twice(source: object) -> str:
+            return "SELECT 1 AS id, 'x' AS email UNION ALL SELECT 2, 'x'"
+
+        @ematix.pipeline(target=People, mode="merge", keys=["email"])
+        def clash(source: object) -> str:
+            return "SELECT 1 AS id, 'x' AS email UNION ALL SELECT 1, 'y'"
+
+        with pytest.raises(CheckError, match=r"\(email\), which is unique: x"):
+            project.run(project.pipeline("twice"))
+        with pytest.raises(CheckError, match=r"\(id\), which is unique: 1"):
+            project.run(project.pipeline("clash"))
+    project.close()
+
+
+def test_a_key_that_stands_twice_in_the_target_is_refused(project: Project) -> None:
+    declare("load", "SELECT 1 AS id, 'a' AS note", mode="merge", table="doubled", keys=["note"])
+    project.run(project.pipeline("load"))
+    backend: Any = project.backend("default")
+    name = backend.relation_sql(TableRef("mart", "doubled"))
+    run_sql(project, f"INSERT INTO {name} SELECT 2, note, _loaded_at, _batch_id FROM {name}")
+    declare("load", "SELECT 3 AS id, 'a' AS note", mode="merge", table="doubled", keys=["note"], update_columns=["id"])
+    with pytest.raises(CheckError, match="several rows for one key"):
+        project.run(project.pipeline("load"))
+    assert ids(project, "doubled") == [1, 2]
