@@ -92,7 +92,7 @@ class Ematix:
 
     table = staticmethod(table)
     pipeline = staticmethod(pipeline)
-    job = staticmethod(pipeline)
+    job = pipeline
     connection = staticmethod(connection)
 
     def __getattr__(self, name: str) -> object:

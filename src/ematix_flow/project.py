@@ -59,7 +59,7 @@ class Project:
             )
         project = cls(settings, Registry())
         with project.active():
-            _forget_modules(settings.project_dir)
+            _forget_modules(settings.modules, settings.project_dir)
             for module in settings.modules:
                 _import(module, settings.project_dir)
         return project
@@ -141,10 +141,10 @@ class Project:
                     records += self.backend(each.target_connection).ledger.runs(pipeline=each.name, limit=limit)
                 except FlowError as error:
                     unread[each.target_connection] = error
-        for name, error in unread.items():
+        for name, reason in unread.items():
             if on_unread is None or unread.keys() == {each.target_connection for each in wanted}:
-                raise error
-            on_unread(name, error)
+                raise reason
+            on_unread(name, reason)
         return sorted(records, key=lambda run: run.started_at, reverse=True)[:limit]
 
     def close(self) -> None:
@@ -218,10 +218,12 @@ _directories: set[Path] = set()
 """The folders from which this process has loaded projects."""
 
 
-def _forget_modules(directory: Path) -> None:
+def _forget_modules(named: Sequence[str], directory: Path) -> None:
     """Let the modules of projects be imported anew, whoever imports them: their declarations belong to this load."""
+    for name in named:
+        sys.modules.pop(name, None)
     _directories.add(directory.resolve())
-    running = {"__main__"}
+    running = {"__main__"}  # what is being executed now must find itself again
     frame = sys._getframe()
     while frame := frame.f_back:  # type: ignore[assignment]
         running.add(str(frame.f_globals.get("__name__")))
@@ -244,10 +246,8 @@ def _is_project_file(file: Path) -> bool:
 
 
 def _import(module: str, directory: Path) -> None:
-    """Import a user's module anew, with the project's directory on the path."""
-    if sys.path[0] != str(directory):
-        sys.path.insert(0, str(directory))
-    sys.modules.pop(module, None)
+    """Import a user's module, with the project's directory first on the path."""
+    sys.path[:] = [str(directory), *(entry for entry in sys.path if entry != str(directory))]
     importlib.invalidate_caches()
     try:
         importlib.import_module(module)

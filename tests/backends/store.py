@@ -82,7 +82,7 @@ class SqlStore(Store):
         name, dialect = self.backend.relation_sql(table), self.backend.dialect
         columns = ", ".join(f"{dialect.quote(each)} {dialect.type_name(kind)}" for each, kind in types.items())
         marks = ", ".join("?" for _ in types)
-        with self.backend.session() as connection:
+        with self.backend.creating(), self.backend.session() as connection:
             self.backend.ensure_schema(connection, table.schema)
         connection = self.backend.connect()
         connection.execute("BEGIN")

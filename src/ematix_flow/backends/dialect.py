@@ -34,18 +34,14 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .template import Template
+from .expression import call, choose, joined, one_of, text_literal
+from .template import TRUE_WORDS, Template, text_shape
 
 __all__ = [
     "CastingDialect",
     "Dialect",
     "KnownTypes",
     "SparkDialect",
-    "call",
-    "choose",
-    "joined",
-    "one_of",
-    "text_literal",
     "utc_text",
 ]
 
@@ -198,11 +194,46 @@ class CastingDialect(Dialect):
     time_types: ClassVar[tuple[str, ...]]
     """What TYPEOF says of days and instants."""
 
+    text_kinds: ClassVar[tuple[str, ...]]
+    """What TYPEOF says of texts."""
+    float_kinds: ClassVar[tuple[str, ...]]
+    """What TYPEOF says of numbers of single and of double precision."""
+
+    @abstractmethod
+    def matches(self, text: exp.Expr, shape: str) -> exp.Expression:
+        """Whether the whole text has the shape of a regular expression."""
+
     @abstractmethod
     def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
         """The text in ISO form; NULL where it has not the template's shape."""
 
     def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        typed = self.cast_typed(value, type)
+        shape = text_shape(type)
+        if shape is None:
+            return typed
+        text = call("TRIM", self.convert(value, self.text_type))
+        alien = exp.Not(this=self.matches(text, shape))
+        read = choose((alien, self.misfit(value, type)), default=self.cast_text(text.copy(), type))
+        return choose((one_of(self.kind(value), self.text_kinds), read), default=typed)
+
+    def cast_text(self, text: exp.Expr, type: ColumnType) -> exp.Expression:
+        """The value that a text of the type's shape means."""
+        match type:
+            case SmallInt() | Integer() | BigInt():
+                return self.convert(self.convert(text, "DECIMAL(38, 9)"), self.type_name(type))
+            case Float() | Double():
+                return self._bounded(text, type)
+            case Boolean():
+                return exp.Paren(this=one_of(call("LOWER", text.copy()), TRUE_WORDS))
+            case Date():
+                day = call("SUBSTR", text.copy(), exp.Literal.number(1), exp.Literal.number(10))
+                return self.convert(day, self.type_name(type))
+            case _:
+                return self.convert(text, self.type_name(type))
+
+    def cast_typed(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        """The value in a declared type, where it is no text or any text will do."""
         plain = self.convert(value, self.type_name(type))
         match type:
             case SmallInt() | Integer() | BigInt():
@@ -213,11 +244,25 @@ class CastingDialect(Dialect):
                     (fraction, self.misfit(value, type)),
                     default=self.convert(exact, self.type_name(type)),
                 )
+            case Numeric():
+                # A float is rounded as it is written, not as it is stored: 1.005 at scale 2 is 1.01.
+                written = self.convert(self.convert(value, self.text_type), self.type_name(type))
+                return choose((one_of(self.kind(value), self.float_kinds), written), default=plain)
+            case Float():
+                wide = one_of(self.kind(value), self.float_kinds[1:])
+                return choose((wide, self._bounded(value, type)), default=plain)
+            case Text():
+                return self.shown(value)
             case String(length):
-                too_long = exp.GT(this=call("LENGTH", plain), expression=exp.Literal.number(length))
-                return choose((too_long, self.misfit(value, type)), default=plain.copy())
+                text = self.shown(value)
+                too_long = exp.GT(this=call("LENGTH", text), expression=exp.Literal.number(length))
+                return choose((too_long, self.misfit(value, type)), default=text.copy())
             case _:
                 return plain
+
+    def shown(self, value: exp.Expr) -> exp.Expression:
+        """The value as text, in the form that all engines share."""
+        return self.convert(value, self.text_type)
 
     def instant(self, value: datetime) -> exp.Expression:
         return self.convert(text_literal(utc_text(value) + "+00:00"), self.type_name(TimestampTZ()))
@@ -259,6 +304,15 @@ class CastingDialect(Dialect):
         message = joined([text_literal(f"a value does not fit {type}: "), self.convert(value, self.text_type)])
         return self.convert(self.refuse(message), self.type_name(type))
 
+    def _bounded(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        """The value as a float, infinite only where the value says so itself."""
+        number = self.convert(value, self.type_name(type))
+        infinity = self.convert(text_literal("inf"), self.type_name(type))
+        infinite = exp.EQ(this=call("ABS", number), expression=infinity)
+        meant = self.matches(self.convert(value, self.text_type), "[+-]?[iI].*")
+        checked = choose((meant, number.copy()), default=self.misfit(value, type))
+        return choose((infinite, checked), default=number.copy())
+
     def _parse(self, value: exp.Expr, templates: Sequence[tuple[Template, str]], type: ColumnType) -> exp.Expression:
         name = self.type_name(type)
         text = self.convert(value, self.text_type)
@@ -274,6 +328,8 @@ class SparkDialect(CastingDialect):
     text_type = "STRING"
     whole_types = ("tinyint", "smallint", "int", "bigint", "boolean")
     time_types = ("date", "timestamp", "timestamp_ntz")
+    text_kinds = ("string",)
+    float_kinds = ("float", "double")
     type_names: ClassVar[Mapping[str, str]] = {
         "small_int": "SMALLINT", "integer": "INT", "big_int": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
         "numeric": "DECIMAL({precision}, {scale})", "boolean": "BOOLEAN", "text": "STRING", "string": "STRING",
@@ -286,23 +342,38 @@ class SparkDialect(CastingDialect):
         "CHAR": String, "DATE": Date(), "TIMESTAMP_NTZ": Timestamp(), "TIMESTAMP": TimestampTZ(), "BINARY": Bytes(),
     }  # fmt: skip
 
-    def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        plain = super().cast(value, type)
+    def cast_text(self, text: exp.Expr, type: ColumnType) -> exp.Expression:
         match type:
             case UUID():
-                lower = call("LOWER", plain)
-                alien = exp.Not(this=call("REGEXP_LIKE", lower, text_literal(_UUID)))
-                return choose((alien, self.misfit(value, type)), default=lower.copy())
+                return call("LOWER", text.copy())
+            case Timestamp() | TimestampTZ():
+                # Spark reads an offset only after seconds.
+                short, full = text_literal(r"^(.{16})([Z+-].*)$"), text_literal("$1:00$2")
+                return super().cast_text(call("REGEXP_REPLACE", text.copy(), short, full), type)
+            case _:
+                return super().cast_text(text, type)
+
+    def cast_typed(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        plain = super().cast_typed(value, type)
+        match type:
+            case UUID():
+                return choose((one_of(self.kind(value), ("void",)), plain), default=self.misfit(value, type))
             case TimestampTZ():
                 # Spark would read a number as seconds since 1970.
-                timely = one_of(self.kind(value), (*self.time_types, "string", "void"))
+                timely = one_of(self.kind(value), (*self.time_types, "void"))
                 return choose((timely, plain), default=self.misfit(value, type))
             case JSON() | JSONB():
-                given = exp.Not(this=exp.Is(this=plain, expression=exp.null()))
-                broken = exp.Is(this=call("TRY_PARSE_JSON", plain.copy()), expression=exp.null())
-                return choose((exp.and_(given, broken), self.misfit(value, type)), default=plain.copy())
+                return choose((_is_broken(plain), self.misfit(value, type)), default=plain.copy())
             case _:
                 return plain
+
+    def shown(self, value: exp.Expr) -> exp.Expression:
+        plain = self.convert(value, self.text_type)
+        return choose(
+            *((one_of(self.kind(value), (kind,)), self._float_text(plain, kind)) for kind in self.float_kinds),
+            (one_of(self.kind(value), ("binary",)), call("VALIDATE_UTF8", plain)),
+            default=plain.copy(),
+        )
 
     def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         if isinstance(type, Timestamp | TimestampTZ):
@@ -312,45 +383,47 @@ class SparkDialect(CastingDialect):
     def sha256(self, text: exp.Expr) -> exp.Expression:
         return call("UNHEX", call("SHA2", text.copy(), exp.Literal.number(256)))
 
+    def matches(self, text: exp.Expr, shape: str) -> exp.Expression:
+        return call("REGEXP_LIKE", text.copy(), text_literal(rf"^(?:{shape})\z"))
+
     def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
-        shape = text_literal(rf"^{template.shape}\z")
         groups = text_literal(re.sub(r"\\(\d+)", r"$\1", iso))
-        fits = call("REGEXP_LIKE", text.copy(), shape)
-        return choose((fits, call("REGEXP_REPLACE", text.copy(), shape.copy(), groups)))
+        parts = text_literal(rf"^{template.shape}\z")
+        return choose((self.matches(text, template.shape), call("REGEXP_REPLACE", text.copy(), parts, groups)))
 
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("RAISE_ERROR", message)
 
-
-_UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-
-
-def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    """A function of the engine, by its own name."""
-    return exp.Anonymous(this=name, expressions=list(arguments))
-
-
-def choose(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
-    """The value beside the first true condition."""
-    return exp.Case(ifs=[exp.If(this=condition, true=then) for condition, then in branches], default=default)
-
-
-def text_literal(text: str) -> exp.Expression:
-    """A text in quotes."""
-    return exp.Literal.string(text)
-
-
-def one_of(value: exp.Expr, words: Iterable[str]) -> exp.In:
-    """Whether the value is one of some words."""
-    return exp.In(this=value, expressions=[text_literal(word) for word in words])
+    def _float_text(self, plain: exp.Expr, kind: str) -> exp.Expression:
+        """Java's text of a float in the form of the other engines: 1.0E20 is 1e+20, 1.2E7 is 12000000.0."""
+        number = self.convert(plain, "DOUBLE")
+        digits = 8 if kind == "float" else 16
+        short, full = (call("FORMAT_STRING", text_literal(f"%.{n}e"), number) for n in (digits - 1, digits))
+        # Java gives some large numbers more digits than they need.
+        same = exp.EQ(this=self.convert(short, kind), expression=self.convert(plain, kind))
+        powers = call(
+            "REGEXP_REPLACE", choose((same, short), default=full), text_literal(r"\.?0+e"), text_literal("e")
+        )
+        exact = self.convert(self.convert(plain, "DECIMAL(38, 20)"), self.text_type)
+        places = call("REGEXP_REPLACE", exact, text_literal(r"(\.[0-9]+?)0*$"), text_literal("$1"))
+        size = call("ABS", number)
+        ordinary = exp.Between(this=size, low=exp.Literal.number("1e-4"), high=exp.Literal.number("9999999999999998"))
+        return choose(
+            *((one_of(plain.copy(), (java,)), text_literal(word)) for java, word in _FLOAT_WORDS.items()),
+            (ordinary, places),
+            default=powers,
+        )
 
 
-def joined(parts: Sequence[exp.Expr]) -> exp.Expression:
-    """Texts one after the other, as a balanced tree: engines and sqlglot limit how deep an expression may be."""
-    if len(parts) == 1:
-        return exp.Paren(this=parts[0])
-    middle = len(parts) // 2
-    return exp.Paren(this=exp.DPipe(this=joined(parts[:middle]), expression=joined(parts[middle:]), safe=True))
+_FLOAT_WORDS = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf", "0.0": "0.0", "-0.0": "-0.0"}
+
+
+def _is_broken(text: exp.Expr) -> exp.Expression:
+    """Whether a text is no JSON. Spark reads no further than the first value, so that has to fill both brackets."""
+    given = exp.Not(this=exp.Is(this=text.copy(), expression=exp.null()))
+    framed = (joined([text_literal(a), text.copy(), text_literal(z)]) for a, z in (("[", "]"), ('{"v":', "}")))
+    broken = [exp.Is(this=call("TRY_PARSE_JSON", one), expression=exp.null()) for one in framed]
+    return exp.and_(given, exp.or_(*broken))
 
 
 def utc_text(value: datetime) -> str:

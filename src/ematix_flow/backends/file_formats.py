@@ -48,6 +48,10 @@ class FileFormat:
     typed: bool = True
     """Files know their columns' types; otherwise every value is read as text and then cast."""
     unwritable: tuple[type[ColumnType], ...] = ()
+    bad_names: str = ""
+    """Characters that a column's name may not hold: its values would be lost."""
+    loses_last_second_of_1969: bool = False
+    """Fractions of that second come back a second later."""
 
     def spark_options(self, given: Mapping[str, object], base: Mapping[str, str]) -> dict[str, str]:
         """`base` with the user's options over it, in Spark's words."""
@@ -159,7 +163,13 @@ FORMATS: Mapping[str, FileFormat] = {
         reading={**_TEXT_TIMES, **_STRICT, "prefersDecimal": "true", "lineSep": "\n"},
         writing={**_TEXT_TIMES, "ignoreNullFields": "false", "lineSep": "\n"},
     ),
-    "orc": FileFormat("orc", "orc", {"compression": _compression("none", "snappy", "zlib", "zstd", "lz4")}),
+    "orc": FileFormat(
+        "orc",
+        "orc",
+        {"compression": _compression("none", "snappy", "zlib", "zstd", "lz4")},
+        bad_names="`",
+        loses_last_second_of_1969=True,
+    ),
     "parquet": FileFormat("parquet", "parquet", {"compression": _compression("none", "snappy", "gzip", "lz4", "zstd")}),
 }
 """The formats by the names that connections give them."""

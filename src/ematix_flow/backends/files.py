@@ -22,7 +22,7 @@ from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Append, Change, Replace, Upsert
-from ..types import JSON, JSONB, UUID, String, Text
+from ..types import JSON, JSONB, UUID, String, Text, Timestamp, TimestampTZ
 from .base import Actual, Applied, Backend, Capabilities, Frame, Load, Relation, SchemaChange
 from .connection import ObjectStoreLocalConnection
 from .dialect import SparkDialect
@@ -211,6 +211,13 @@ class FilesLoad(Load):
                     hint="use the format parquet, or keep the bytes as text",
                     declared_at=self.declared.declared_at,
                 )
+            if set(column.name) & set(self.backend.format.bad_names):
+                raise UnsupportedError(
+                    f"table {self.declared.qualified_name!r}: {self.backend.format.name} files lose the values of a "
+                    f"column called {column.name!r}",
+                    hint=f"leave {self.backend.format.bad_names} out of the name, or use the format parquet",
+                    declared_at=self.declared.declared_at,
+                )
         self.layout = Layout((*layout.columns, *added), layout.partitions)
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
@@ -312,7 +319,7 @@ class FilesLoad(Load):
         """Stage the rows as the files they will be, and see that they come back as they are."""
         form, layout = self.backend.format, self.layout
         given = {c.name: c.type for c in self.declared.columns if c.name in rows.columns}
-        tally = Tally({**null_rules(self.declared.columns), **self._text_rules()})
+        tally = Tally({**null_rules(self.declared.columns), **self._text_rules(), **self._time_rules()})
         path = self._stage().path / DATA
         options = form.spark_options(self.backend.connection.options, form.writing)
         frame = tally.watch(conform(rows, layout.columns, given))
@@ -336,6 +343,19 @@ class FilesLoad(Load):
 
     def _is_current(self) -> bool:
         return bool(self._state.schemas) and self._state.schemas[-1] == self.layout.to_spec()
+
+    def _time_rules(self) -> dict[str, str]:
+        """Instants that the format's library gives back wrong."""
+        if not self.backend.format.loses_last_second_of_1969:
+            return {}
+        times = [c.name for c in self.layout.columns if isinstance(c.type, Timestamp | TimestampTZ)]
+        second = "> TIMESTAMP'1969-12-31 23:59:59' AND {} < TIMESTAMP'1970-01-01 00:00:00'"
+        return {
+            f"a fraction of the last second of 1969 in the column {name!r}, which the format cannot keep": (
+                f"{SPARK.quote(name)} {second.format(SPARK.quote(name))}"
+            )
+            for name in times
+        }
 
     def _text_rules(self) -> dict[str, str]:
         """Texts that would come back as NULL: in the name of a folder, or because they are written like NULL."""

@@ -1,4 +1,4 @@
-"""Formats such as ``YYYY-MM-DD HH24:MI:SS`` as regular expressions, so that every engine reads texts alike."""
+"""What texts must look like, as regular expressions, so that every engine reads them alike: formats and types."""
 
 from __future__ import annotations
 
@@ -8,8 +8,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import SpecError
+from ..types import (
+    UUID,
+    BigInt,
+    Boolean,
+    ColumnType,
+    Date,
+    Double,
+    Float,
+    Integer,
+    Numeric,
+    SmallInt,
+    Timestamp,
+    TimestampTZ,
+)
 
-__all__ = ["Template"]
+__all__ = ["FALSE_WORDS", "TRUE_WORDS", "Template", "text_shape"]
+
+TRUE_WORDS = ("true", "t", "yes", "y", "1")
+FALSE_WORDS = ("false", "f", "no", "n", "0")
 
 
 @dataclass(frozen=True)
@@ -71,3 +88,25 @@ def _iso(groups: Mapping[str, int]) -> tuple[str, str]:
     date = f"{part('YYYY', '')}-{part('MM', '')}-{part('DD', '')}"
     time = f"{part('HH24', '00')}:{part('MI', '00')}:{part('SS', '00')}.{part('MS', '0')}"
     return f"{date} {time}{part('OF', 'Z')}", date
+
+
+def text_shape(type: ColumnType) -> str | None:
+    """What a text must look like to be read as a value of the type, spaces at its ends aside; None if all texts are."""
+    return _TEXTS.get(type.kind)
+
+
+_DAY = "-".join(_SHAPES[part] for part in ("YYYY", "MM", "DD"))
+_MOMENT = (
+    f"{_DAY}(?:[ T]{_SHAPES['HH24']}:{_SHAPES['MI']}(?::{_SHAPES['SS']}(?:\\.[0-9]{{1,9}})?)?{_SHAPES['OF']}?)?"
+)
+_WHOLE = r"[+-]?[0-9]+(?:\.0*)?(?:[eE]\+?[0-9]{1,2})?"
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+_FLOAT = rf"{_NUMBER}|(?i:[+-]?inf(?:inity)?|nan)"
+_TEXTS = {
+    **dict.fromkeys((SmallInt.kind, Integer.kind, BigInt.kind), _WHOLE),
+    Numeric.kind: _NUMBER,
+    **dict.fromkeys((Float.kind, Double.kind), _FLOAT),
+    Boolean.kind: f"(?i:{'|'.join((*TRUE_WORDS, *FALSE_WORDS))})",
+    **dict.fromkeys((Date.kind, Timestamp.kind, TimestampTZ.kind), _MOMENT),
+    UUID.kind: "-".join(f"[0-9a-fA-F]{{{count}}}" for count in (8, 4, 4, 4, 12)),
+}

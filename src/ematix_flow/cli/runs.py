@@ -57,8 +57,8 @@ def list_runs(
     """List recorded runs, the newest first."""
     with reported(), opened(modules) as project:
         name = find_pipeline(project, pipeline).name if pipeline else None
-        limit_read = limit if status is None else _SEARCHED
-        found = project.runs(pipeline=name, limit=limit_read, on_unread=_note)
+        searched = limit if status is None else _SEARCHED
+        found = project.runs(pipeline=name, limit=searched, on_unread=_note)
         found = [run for run in found if status is None or run.status == status][:limit]
         if format is Format.JSON:
             show_json([run_record(run) for run in found])

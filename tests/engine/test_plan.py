@@ -1,0 +1,215 @@
+"""From a declaration to the steps of a run: keys, columns, paths, and what is refused before anything is opened."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import pytest
+
+from ematix_flow.backends.base import Backend
+from ematix_flow.backends.workshop import Workshop
+from ematix_flow.connections import DuckDBConnection, SQLiteConnection
+from ematix_flow.engine.plan import Plan, build_plan
+from ematix_flow.errors import SpecError, UnknownNameError
+from ematix_flow.markers import natural_key, pk
+from ematix_flow.spec.origin import Origin
+from ematix_flow.spec.pipeline import Pipeline, build_pipeline
+from ematix_flow.spec.place import Query, TableRef
+from ematix_flow.spec.table import ManagedTable, build_table_class
+from ematix_flow.types import BigInt, Text, TimestampTZ
+
+Planner = Callable[[Pipeline], Plan]
+PLACE = Origin("pipelines.py", 7)
+ROWS = Query("SELECT 1 AS id")
+
+
+def table(cls: type) -> type[ManagedTable]:
+    return build_table_class(cls, schema="dw")
+
+
+@table
+class Customer:
+    id: Annotated[BigInt, pk()]
+    email: Text
+    name: Text
+
+
+@table
+class Person:
+    id: Annotated[BigInt, pk()]
+    email: Annotated[Text, natural_key()]
+    name: Text
+
+
+@table
+class Town:
+    __merge_keys__ = ("name",)
+    id: Annotated[BigInt, pk()]
+    name: Text
+    mayor: Text
+
+
+@table
+class Stamped:
+    id: Annotated[BigInt, pk()]
+    name: Text
+    _loaded_at: TimestampTZ
+
+
+@table
+class Clashing:
+    id: Annotated[BigInt, pk()]
+    name: Text
+    valid_from: Text
+
+
+def customers(source: object) -> None: ...
+
+
+def declared(**options: Any) -> Pipeline:
+    return build_pipeline(customers, {"target": Customer, "mode": "append"} | options, PLACE)
+
+
+def start_no_spark() -> NoReturn:
+    raise AssertionError("planning needs no Spark")
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(start_no_spark, tmp_path)
+
+
+@pytest.fixture
+def warehouse(workshop: Workshop, tmp_path: Path) -> Backend:
+    return DuckDBConnection(name="warehouse", path=str(tmp_path / "warehouse.duckdb")).open(workshop)
+
+
+@pytest.fixture
+def shop(workshop: Workshop, tmp_path: Path) -> Backend:
+    return SQLiteConnection(name="shop", path=str(tmp_path / "shop.db")).open(workshop)
+
+
+@pytest.fixture
+def plan(warehouse: Backend) -> Planner:
+    """The plan of a load inside one database."""
+    return lambda pipeline: build_plan(pipeline, warehouse, warehouse, ROWS)
+
+
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mode", ["merge", "scd1", "scd2"])
+@pytest.mark.parametrize(("target", "keys"), [(Person, "email"), (Town, "name")])
+def test_keys_beside_the_primary_key_come_with_a_warning(plan: Planner, target: type, keys: str, mode: str) -> None:
+    with pytest.warns(UserWarning, match=rf"pipeline 'customers'.*\({keys}\).*primary key") as caught:
+        planned = plan(declared(target=target, mode=mode))
+    assert planned.load.intent.keys == (keys,)
+    assert planned.notes == (str(caught[0].message),)
+
+
+@pytest.mark.parametrize("keys", [["email"], ["id"]])
+def test_named_keys_need_no_warning(plan: Planner, keys: list[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        planned = plan(declared(target=Person, mode="merge", keys=keys))
+    assert (planned.load.intent.keys, planned.notes) == (tuple(keys), ())
+
+
+@pytest.mark.parametrize(("target", "mode"), [(Customer, "merge"), (Person, "append"), (Person, "truncate")])
+def test_there_is_no_warning_where_nothing_is_surprising(plan: Planner, target: type, mode: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert plan(declared(target=target, mode=mode)).notes == ()
+
+
+# ── columns ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_merge_updates_all_but_the_keys(plan: Planner) -> None:
+    planned = plan(declared(mode="merge"))
+    assert (planned.load.intent.update, planned.compare_reason) == (("email", "name"), "auto-derived")
+
+
+@pytest.mark.parametrize("keyword", ["update_columns", "compare_columns"])
+def test_a_merge_takes_its_columns_by_either_name(plan: Planner, keyword: str) -> None:
+    planned = plan(declared(mode="merge", **{keyword: ["name"]}))
+    assert (planned.load.intent.update, planned.compare_reason) == (("name",), "explicit")
+
+
+def test_history_does_not_compare_the_event_time(plan: Planner) -> None:
+    planned = plan(declared(mode="scd2", event_timestamp_column="email"))
+    assert planned.load.intent.compare == ("name",)
+
+
+def test_the_incremental_column_reaches_the_load(plan: Planner) -> None:
+    assert plan(declared(incremental=True, watermark_column="id")).load.intent.incremental == "id"
+
+
+# ── errors name the pipeline and its place ────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_error_of_the_strategy_names_the_pipeline_and_its_place(plan: Planner) -> None:
+    # A record made by hand has not passed the checks of a declaration.
+    pipeline = replace(declared(mode="merge"), update_columns=("id",))
+    with pytest.raises(SpecError, match="pipeline 'customers': 'id' is a key and a update column") as caught:
+        plan(pipeline)
+    assert caught.value.declared_at == PLACE
+
+
+def test_an_error_keeps_its_kind_and_its_hint(plan: Planner) -> None:
+    pipeline = replace(declared(target=Stamped, mode="merge"), update_columns=("_loaded_at",))
+    with pytest.raises(UnknownNameError, match="pipeline 'customers': the table has no update column") as caught:
+        plan(pipeline)
+    assert caught.value.declared_at == PLACE
+    assert "Known: id, name." in str(caught.value)
+
+
+def test_a_column_in_the_way_of_an_added_one_names_the_pipeline(plan: Planner) -> None:
+    with pytest.raises(SpecError, match=r"pipeline 'customers': .*'valid_from'"):
+        plan(declared(target=Clashing, mode="scd2"))
+
+
+def test_no_answer_and_no_source_table_is_refused(warehouse: Backend) -> None:
+    with pytest.raises(SpecError, match=r"pipeline 'customers'.*no source_table=") as caught:
+        build_plan(declared(), warehouse, warehouse, None)
+    assert caught.value.declared_at == PLACE
+
+
+# ── the source ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_returned_query_beats_the_source_table(plan: Planner) -> None:
+    assert plan(declared(source_table="raw.people")).read.place == ROWS
+
+
+def test_the_source_table_is_read_where_the_function_returns_nothing(warehouse: Backend) -> None:
+    pipeline = declared(source_table="raw.people", column_map={"id": "cid"})
+    read = build_plan(pipeline, warehouse, warehouse, None).read
+    assert read.place == TableRef("raw", "people")
+    assert read.sql == 'SELECT "cid" AS "id", "email", "name" FROM "raw"."people"'
+
+
+# ── the path ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_database_is_the_shortest_path(plan: Planner) -> None:
+    assert plan(declared()).path == "same_db"
+
+
+def test_two_systems_need_spark(shop: Backend, warehouse: Backend) -> None:
+    assert build_plan(declared(), shop, warehouse, ROWS).path == "cross_db"
+
+
+def test_spark_can_be_forced(plan: Planner) -> None:
+    planned = plan(declared(force_path="cross_db"))
+    assert (planned.path, planned.path_reason) == ("cross_db", "force_path=")
+
+
+def test_one_database_cannot_be_forced_where_there_are_two(shop: Backend, warehouse: Backend) -> None:
+    with pytest.raises(SpecError, match=r"pipeline 'customers': force_path='same_db'") as caught:
+        build_plan(declared(force_path="same_db"), shop, warehouse, ROWS)
+    assert caught.value.declared_at == PLACE
