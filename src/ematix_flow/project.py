@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
 from .backends.workshop import Workshop
 from .config import Found, Settings, all_connections, find_connection
-from .errors import ConfigError, FlowError, UserCodeError
+from .errors import ConfigError, ConnectionLookupError, FlowError, UserCodeError
 from .events import Bus
 from .secrets import expand
 from .spec import registry as registries
@@ -99,8 +99,14 @@ class Project:
     def run(
         self, pipeline: Pipeline, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
     ) -> RunResult:
-        """Run a pipeline once."""
-        return self._run(self.plan(pipeline), now=now, token=token, dry_run=dry_run)
+        """Run a pipeline once; a function that fails is a failed run too."""
+        try:
+            plan = self.plan(pipeline)
+        except UserCodeError as error:
+            if not dry_run:
+                self._record_failure(pipeline, error)
+            raise
+        return self._run(plan, now=now, token=token, dry_run=dry_run)
 
     def preview(self, pipeline: Pipeline) -> PreviewResult:
         """The plan as data, without opening any connection or filling any reference."""
@@ -164,11 +170,20 @@ class Project:
         systems = Systems(*self._systems(plan.pipeline), self.workshop, self.bus)
         return run_plan(plan, systems, now=now, token=token, dry_run=dry_run)
 
+    def _record_failure(self, pipeline: Pipeline, error: UserCodeError) -> None:
+        from .engine.run import record_failure
+
+        record_failure(pipeline, self.backend(pipeline.target_connection), error)
+
     def _systems(self, pipeline: Pipeline, *, live: bool = True) -> tuple[Backend, Backend]:
         system = self.backend if live else self._closed_backend
-        target = system(pipeline.target_connection)
-        is_one = pipeline.source_connection in (None, pipeline.target_connection)
-        source = target if is_one else system(str(pipeline.source_connection))
+        try:
+            target = system(pipeline.target_connection)
+            is_one = pipeline.source_connection in (None, pipeline.target_connection)
+            source = target if is_one else system(str(pipeline.source_connection))
+        except ConnectionLookupError as error:
+            message = f"pipeline {pipeline.name!r}: {error.message}"
+            raise ConnectionLookupError(message, hint=error.hint, declared_at=pipeline.declared_at) from None
         return source, target
 
     def _closed_backend(self, name: str) -> Backend:

@@ -13,7 +13,7 @@ from ematix_flow import BigInt, Project, Text, ematix, natural_key, pk
 from ematix_flow.config import Settings
 from ematix_flow.connections import DuckDBConnection, SQLiteConnection, register_connection
 from ematix_flow.engine import run as engine_run
-from ematix_flow.errors import CheckError, ConflictError
+from ematix_flow.errors import CheckError, ConflictError, UserCodeError
 from ematix_flow.spec.place import TableRef
 from ematix_flow.spec.registry import Registry
 
@@ -156,3 +156,19 @@ def test_a_key_that_stands_twice_in_the_target_is_refused(project: Project) -> N
     with pytest.raises(CheckError, match="several rows for one key"):
         project.run(project.pipeline("load"))
     assert ids(project, "doubled") == [1, 2]
+
+
+def test_a_function_that_fails_is_a_failed_run_without_its_secrets(project: Project) -> None:
+    @ematix.table(schema="mart", name="never")
+    class Never:
+        id: Annotated[BigInt, pk()]
+
+    @ematix.pipeline(target=Never, mode="append", name="broken")
+    def broken(source: object) -> str:
+        raise ValueError("no route to postgres://u:hunter2@h/db")
+
+    with pytest.raises(UserCodeError) as caught:
+        project.run(project.pipeline("broken"))
+    (run,) = project.runs()
+    assert (run.status, "hunter2" in str(run.error), "hunter2" in str(caught.value)) == ("failed", False, False)
+    assert "no route to" in str(run.error)

@@ -134,8 +134,8 @@ class Dialect(ABC):
         """The query as text, with the run's values and every hook in this engine's words; `query` is left as it is."""
         root = query.copy()
         # The deepest first: a hook may stand inside the argument of another.
-        for node in reversed(list(root.find_all(exp.Placeholder, exp.Anonymous))):
-            new = self._replacement(node, values, types)
+        for node in reversed(list(root.find_all(exp.Placeholder, exp.Func))):
+            new = self.replacement(node, values, types)
             if new is None:
                 continue
             if node is root:
@@ -144,9 +144,10 @@ class Dialect(ABC):
                 node.replace(new)
         return root.sql(self.name, copy=False)
 
-    def _replacement(
+    def replacement(
         self, node: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]
     ) -> exp.Expression | None:
+        """What this engine says in place of a value or a function; None where it says the same."""
         if isinstance(node, exp.Placeholder):
             return self._value(node.name, values[node.name], types) if node.name in values else None
         hooks: dict[str, Callable[[], exp.Expression]] = {
@@ -156,7 +157,7 @@ class Dialect(ABC):
             "PARSE_TIMESTAMP_STRICT": lambda: self._strict(self.parse_timestamp, node),
             "PARSE_DATE_STRICT": lambda: self._strict(self.parse_date, node),
         }
-        hook = hooks.get(node.name.upper())
+        hook = hooks.get(node.name.upper()) if isinstance(node, exp.Anonymous) else None
         return hook() if hook else None
 
     def _value(self, name: str, value: object, types: Mapping[str, ColumnType]) -> exp.Expression:
@@ -237,12 +238,13 @@ class CastingDialect(Dialect):
         plain = self.convert(value, self.type_name(type))
         match type:
             case SmallInt() | Integer() | BigInt():
+                # A float becomes a decimal only roughly, and some types become no float: so by way of its text.
+                number = self.convert(self.convert(value, self.text_type), "DOUBLE")
                 exact = self.convert(value, "DECIMAL(38, 9)")
-                fraction = exp.NEQ(this=exact, expression=call("FLOOR", exact.copy()))
                 return choose(
                     (one_of(self.kind(value), self.whole_types), plain),
-                    (fraction, self.misfit(value, type)),
-                    default=self.convert(exact, self.type_name(type)),
+                    (one_of(self.kind(value), self.float_kinds), self._whole(number, plain, value, type)),
+                    default=self._whole(exact, self.convert(exact, self.type_name(type)), value, type),
                 )
             case Numeric():
                 # A float is rounded as it is written, not as it is stored: 1.005 at scale 2 is 1.01.
@@ -303,6 +305,11 @@ class CastingDialect(Dialect):
         """Refuses a value that does not fit a declared type."""
         message = joined([text_literal(f"a value does not fit {type}: "), self.convert(value, self.text_type)])
         return self.convert(self.refuse(message), self.type_name(type))
+
+    def _whole(self, number: exp.Expr, whole: exp.Expr, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        """`whole`, where the number has no fraction."""
+        fraction = exp.NEQ(this=number.copy(), expression=call("FLOOR", number.copy()))
+        return choose((fraction, self.misfit(value, type)), default=whole.copy())
 
     def _bounded(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         """The value as a float, infinite only where the value says so itself."""
@@ -397,20 +404,20 @@ class SparkDialect(CastingDialect):
     def _float_text(self, plain: exp.Expr, kind: str) -> exp.Expression:
         """Java's text of a float in the form of the other engines: 1.0E20 is 1e+20, 1.2E7 is 12000000.0."""
         number = self.convert(plain, "DOUBLE")
-        digits = 8 if kind == "float" else 16
-        short, full = (call("FORMAT_STRING", text_literal(f"%.{n}e"), number) for n in (digits - 1, digits))
-        # Java gives some large numbers more digits than they need.
-        same = exp.EQ(this=self.convert(short, kind), expression=self.convert(plain, kind))
-        powers = call(
-            "REGEXP_REPLACE", choose((same, short), default=full), text_literal(r"\.?0+e"), text_literal("e")
+        # Java gives some numbers more digits than they need, so the shortest that give them back are looked for.
+        most = 8 if kind == "float" else 16
+        *short, full = (call("FORMAT_STRING", text_literal(f"%.{n}e"), number) for n in (0, most - 1, most))
+        exact = self.convert(plain, kind)
+        digits = choose(
+            *((exp.EQ(this=self.convert(one, kind), expression=exact.copy()), one) for one in short), default=full
         )
-        exact = self.convert(self.convert(plain, "DECIMAL(38, 20)"), self.text_type)
-        places = call("REGEXP_REPLACE", exact, text_literal(r"(\.[0-9]+?)0*$"), text_literal("$1"))
-        size = call("ABS", number)
-        ordinary = exp.Between(this=size, low=exp.Literal.number("1e-4"), high=exp.Literal.number("9999999999999998"))
+        powers = call("REGEXP_REPLACE", digits, text_literal(r"\.?0+e"), text_literal("e"))
+        fixed = self.convert(self.convert(digits, "DECIMAL(38, 20)"), self.text_type)
+        places = call("REGEXP_REPLACE", fixed, text_literal(r"(\.[0-9]+?)0*$"), text_literal("$1"))
+        low, high = exp.Literal.number("1e-4"), exp.Literal.number("9999999999999998")
         return choose(
             *((one_of(plain.copy(), (java,)), text_literal(word)) for java, word in _FLOAT_WORDS.items()),
-            (ordinary, places),
+            (exp.Between(this=call("ABS", number.copy()), low=low, high=high), places),
             default=powers,
         )
 
@@ -423,7 +430,7 @@ def _is_broken(text: exp.Expr) -> exp.Expression:
     given = exp.Not(this=exp.Is(this=text.copy(), expression=exp.null()))
     framed = (joined([text_literal(a), text.copy(), text_literal(z)]) for a, z in (("[", "]"), ('{"v":', "}")))
     broken = [exp.Is(this=call("TRY_PARSE_JSON", one), expression=exp.null()) for one in framed]
-    return exp.and_(given, exp.or_(*broken))
+    return exp.And(this=given, expression=exp.Paren(this=exp.Or(this=broken[0], expression=broken[1])))
 
 
 def utc_text(value: datetime) -> str:

@@ -33,7 +33,7 @@ _writers: dict[str, threading.RLock] = {}
 class DuckDBBackend(EmbeddedBackend):
     """DuckDB in this process.
 
-    One process at a time may have the file open, so it is opened late and closed after each step. Tables are made
+    One process at a time may have the file open, so it is opened late and never held while Spark works. Tables are made
     without a primary-key index, which DuckDB must hold in memory whole: the load checks keys itself.
     """
 

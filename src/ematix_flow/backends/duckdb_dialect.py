@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from ..types import (
     JSON,
+    JSONB,
     UUID,
     BigInt,
     Boolean,
@@ -24,7 +25,8 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .dialect import CastingDialect, KnownTypes, call, choose, one_of, text_literal
+from .dialect import CastingDialect, KnownTypes
+from .expression import call, choose, one_of, text_literal
 from .template import Template
 
 __all__ = ["DuckDBDialect"]
@@ -43,6 +45,8 @@ class DuckDBDialect(CastingDialect):
     time_types = (
         "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE",
     )  # fmt: skip
+    text_kinds = ("VARCHAR",)
+    float_kinds = ("FLOAT", "DOUBLE")
     # The length of a VARCHAR is not kept by DuckDB, so it is not given.
     type_names: ClassVar[Mapping[str, str]] = {
         "small_int": "SMALLINT", "integer": "INTEGER", "big_int": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
@@ -59,19 +63,35 @@ class DuckDBDialect(CastingDialect):
         "TIMESTAMPTZ": TimestampTZ(), "JSON": JSON(), "UUID": UUID(), "BLOB": Bytes(),
     }  # fmt: skip
 
-    def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        plain = super().cast(value, type)
+    def cast_typed(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
+        plain = super().cast_typed(value, type)
+        is_text = one_of(self.kind(value), self.text_kinds)
         match type:
-            case Numeric():
-                # A float is rounded as it is written, not as it is stored: 1.005 at scale 2 is 1.01.
-                written = self.convert(self.convert(value, "VARCHAR"), self.type_name(type))
-                return choose((one_of(self.kind(value), ("FLOAT", "DOUBLE")), written), default=plain)
             case Bytes():
                 # A cast from text would read backslashes as escapes.
-                encoded = call("ENCODE", self.convert(value, "VARCHAR"))
-                return choose((one_of(self.kind(value), ("VARCHAR",)), encoded), default=plain)
+                return choose((is_text, call("ENCODE", self.convert(value, "VARCHAR"))), default=plain)
+            case JSON() | JSONB():
+                # DuckDB's JSON has NaN, Infinity and commas before a closing bracket, which JSON has not.
+                text = self.convert(value, "VARCHAR")
+                bare = call("REGEXP_REPLACE", text, text_literal(_JSON_TEXT), text_literal(""), text_literal("g"))
+                alien = call("REGEXP_MATCHES", bare, text_literal(_NO_JSON))
+                strict = choose((alien, self.misfit(value, type)), default=plain.copy())
+                return choose((is_text, strict), default=plain)
             case _:
                 return plain
+
+    def shown(self, value: exp.Expr) -> exp.Expression:
+        plain = self.convert(value, "VARCHAR")
+        is_decimal = call("STARTS_WITH", self.kind(value), text_literal("DECIMAL"))
+        # A decimal without digits before the point is shown as `.5`, an instant with the offset of the session.
+        led = call("REGEXP_REPLACE", plain.copy(), text_literal(r"^(-?)\."), text_literal(r"\10."))
+        bare = call("REGEXP_REPLACE", plain.copy(), text_literal(r"\+00$"), text_literal(""))
+        return choose(
+            (is_decimal, led),
+            (one_of(self.kind(value), ("TIMESTAMP WITH TIME ZONE",)), bare),
+            (one_of(self.kind(value), ("BLOB",)), call("DECODE", self.convert(value, "BLOB"))),
+            default=plain,
+        )
 
     def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         if isinstance(type, Timestamp | TimestampTZ):
@@ -86,10 +106,16 @@ class DuckDBDialect(CastingDialect):
     def sha256(self, text: exp.Expr) -> exp.Expression:
         return call("UNHEX", call("SHA256", text.copy()))
 
+    def matches(self, text: exp.Expr, shape: str) -> exp.Expression:
+        return call("REGEXP_FULL_MATCH", text.copy(), text_literal(shape))
+
     def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
-        fits = call("REGEXP_FULL_MATCH", text.copy(), text_literal(template.shape))
         iso_text = call("REGEXP_REPLACE", text.copy(), text_literal(f"^{template.shape}$"), text_literal(iso))
-        return choose((fits, iso_text))
+        return choose((self.matches(text, template.shape), iso_text))
 
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("ERROR", message)
+
+
+_JSON_TEXT = r'"(?:\\.|[^"\\])*"'
+_NO_JSON = r"(?i)nan|inf|,\s*[\]}]"

@@ -16,6 +16,7 @@ from ..spec.table import Column
 from ..types import ColumnType
 from .base import run_values
 from .dialect import SparkDialect
+from .sql_text import replace_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,10 +65,7 @@ class FrameQueries:
                 used[table.name] = self._frames[table.name]
                 place = exp.table_(f"{_PLACE}{table.name}", quoted=True)
                 table.replace(exp.alias_(place, table.alias or table.name, table=True))
-        text = _escaped(SPARK.render(bound, self._values, self._types))
-        for name in used:
-            text = text.replace(SPARK.quote(f"{_PLACE}{name}"), f"{{{name}}}")
-        return _sql(self.spark, text, used)
+        return _bound(self.spark, SPARK.render(bound, self._values, self._types), used)
 
     def rows(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query."""
@@ -77,14 +75,15 @@ class FrameQueries:
 _PLACE = "_ematix_"
 
 
-def _escaped(sql: str) -> str:
-    """The text with its braces kept from Spark, which puts frames in the place of names in braces."""
-    return sql.replace("{", "{{").replace("}", "}}")
-
-
-def _sql(spark: SparkSession, text: str, frames: Mapping[str, DataFrame]) -> DataFrame:
-    # Spark leaves the braces of a text alone when it is given no frame.
-    return spark.sql(text, None, **frames) if frames else spark.sql(text.replace("{{", "{").replace("}}", "}"))
+def _bound(spark: SparkSession, sql: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows of a query in which each frame is named by its place."""
+    if not frames:
+        return spark.sql(sql)
+    # Spark puts frames in the place of names in braces; other braces are doubled to stay what they are.
+    text = sql.replace("{", "{{").replace("}", "}}")
+    for name in frames:
+        text = text.replace(SPARK.quote(_PLACE + name), f"{{{name}}}")
+    return spark.sql(text, None, **frames)
 
 
 @dataclass
@@ -169,42 +168,25 @@ def mentions(query: exp.Query, name: str) -> bool:
 
 def query_frame(spark: SparkSession, sql: str, frame_of: Callable[[TableRef], DataFrame]) -> DataFrame:
     """The rows of a user's query in Spark's dialect; its text stays as written but for the names of the tables."""
-    tree = _parsed(sql)
-    local = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
-    cuts: list[tuple[int, int, str]] = []
+    _check_query(sql)
     names: dict[TableRef, str] = {}
-    for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier) or (not table.db and table.name.casefold() in local):
-            continue
-        name = f"{{{names.setdefault(_table_ref(table), f't{len(names)}')}}}"
-        shown = name if table.alias else f"{name} AS {_escaped(SPARK.quote(table.name))}"
-        cuts.append((table.args["db"].meta["start"], table.this.meta["end"] + 1, shown))
-    for column in tree.find_all(exp.Column):
-        if (schema := column.args.get("db")) is not None:
-            cuts.append((schema.meta["start"], column.args["table"].meta["start"], ""))
-    return _sql(spark, _cut(sql, cuts), {name: frame_of(ref) for ref, name in names.items()})
+
+    def place(schema: str, name: str) -> str:
+        if not schema:
+            raise SpecError(f"the query reads {name}", hint="write tables as schema.table")
+        return SPARK.quote(_PLACE + names.setdefault(TableRef(schema, name), f"t{len(names)}"))
+
+    text = replace_tables(sql, SPARK.name, place)
+    return _bound(spark, text, {name: frame_of(ref) for ref, name in names.items()})
 
 
-def _cut(sql: str, cuts: Iterable[tuple[int, int, str]]) -> str:
-    """The text with some of its pieces replaced, and the braces of the others escaped."""
-    pieces, at = [], 0
-    for start, end, text in sorted(cuts):
-        pieces += [_escaped(sql[at:start]), text]
-        at = end
-    return "".join([*pieces, _escaped(sql[at:])])
-
-
-def _parsed(sql: str) -> exp.Query:
+def _check_query(sql: str) -> None:
     try:
         trees = [tree for tree in parse(sql, read=SPARK.name) if tree is not None]
     except SqlglotError as error:
         raise BackendError(f"the query cannot be read: {error}", hint="write it in Spark's dialect") from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise SpecError("a source is one SELECT", hint="leave out other statements")
-    return trees[0]
-
-
-def _table_ref(table: exp.Table) -> TableRef:
-    if not table.db or table.catalog:
-        raise SpecError(f"the query reads {table.sql(SPARK.name)}", hint="write tables as schema.table")
-    return TableRef(table.db, table.name)
+    for table in trees[0].find_all(exp.Table):
+        if table.catalog:
+            raise SpecError(f"the query reads {table.sql(SPARK.name)}", hint="write tables as schema.table")

@@ -1,34 +1,70 @@
-"""Table names inside a user's query, replaced in its text and nowhere else."""
+"""Users' queries as text: table names replaced, the final semicolon taken off, and nothing else touched."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlglot import exp, parse_one
+from sqlglot import TokenType, exp, parse_one, tokenize
 from sqlglot.errors import SqlglotError
 
-__all__ = ["replace_tables"]
+__all__ = ["replace_tables", "strip_terminator"]
 
 
 def replace_tables(sql: str, dialect: str, rename: Callable[[str, str], str | None]) -> str:
     """The query with each table for which `rename(schema, name)` gives a text replaced by that text.
 
-    Only the names are cut out of the text; the rest stays as it was written. A query that cannot be parsed stays whole,
-    so that the system that runs it reports what is wrong with it.
+    A replaced table keeps its bare name as an alias unless it has one, so that `customers.id` and `raw.customers.id`
+    still mean a column of it. Only names are cut out of the text; the rest stays as it was written. A query that cannot
+    be parsed stays whole, so that the system that runs it reports what is wrong with it.
     """
     try:
         tree = parse_one(sql, read=dialect)
     except SqlglotError:
         return sql
-    inner = {cte.alias_or_name for cte in tree.find_all(exp.CTE)}
+    local = {cte.alias_or_name.casefold() for cte in tree.find_all(exp.CTE)}
     cuts: list[tuple[int, int, str]] = []
+    replaced = set()
     for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier) or table.catalog or (not table.db and table.name in inner):
+        if not isinstance(table.this, exp.Identifier) or table.catalog:
+            continue
+        if not table.db and table.name.casefold() in local:
             continue
         new = rename(table.db, table.name)
-        first = table.args.get("db") or table.this
-        if new is not None and "start" in first.meta and "end" in table.this.meta:
-            cuts.append((first.meta["start"], table.this.meta["end"] + 1, new))
+        if new is not None:
+            first = table.args.get("db") or table.this
+            cuts.append((first.meta["start"], table.this.meta["end"] + 1, new + _alias(table, dialect)))
+            replaced.add(_folded(table.args.get("db"), table.this))
+    for column in tree.find_all(exp.Column):
+        schema, owner = column.args.get("db"), column.args.get("table")
+        if schema is None or owner is None or column.catalog:
+            continue
+        if _folded(schema, owner) in replaced:
+            cuts.append((schema.meta["start"], owner.meta["start"], ""))
     for start, end, new in sorted(cuts, reverse=True):
         sql = sql[:start] + new + sql[end:]
     return sql
+
+
+def strip_terminator(sql: str, dialect: str | None = None) -> str:
+    """The statement without the semicolons at its end, and without the comments that follow them."""
+    try:
+        tokens = tokenize(sql, read=dialect)
+    except SqlglotError:
+        return sql.strip()
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        sql = sql[: tokens.pop().start]
+    return sql.strip()
+
+
+# These stand between a table and its alias, or leave no place for one.
+_BEFORE_ALIAS = ("sample", "pivots", "when", "version", "changes", "match_recognize", "ordinality")
+
+
+def _alias(table: exp.Table, dialect: str) -> str:
+    if table.alias or any(table.args.get(part) for part in _BEFORE_ALIAS):
+        return ""
+    return f" AS {exp.to_identifier(table.name, quoted=True).sql(dialect)}"
+
+
+def _folded(schema: exp.Expr | None, name: exp.Expr) -> tuple[str, str]:
+    return (schema.name.casefold() if schema is not None else "", name.name.casefold())

@@ -174,7 +174,9 @@ def _carried(name: str, type: ColumnType) -> str:
             value = f"cast({column} as {'double' if precision <= EXACT_DIGITS else 'string'})"
         case Float() | Double():
             refused = f"raise_error('column {name}: SQLite cannot keep NaN')"
-            value = f"if(isnan({column}), cast({refused} as double), cast({column} as double))"
+            # The digits of a single-precision number, as the pushed path keeps them.
+            number = f"cast(cast({column} as {'float' if isinstance(type, Float) else 'double'}) as double)"
+            value = f"if(isnan({column}), cast({refused} as double), {number})"
         case _:
             value = column
     return f"{value} as {column}"

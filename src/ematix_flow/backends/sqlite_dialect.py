@@ -27,7 +27,8 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .dialect import Dialect, KnownTypes, call, choose, one_of, text_literal, utc_text
+from .dialect import Dialect, KnownTypes, utc_text
+from .expression import call, choose, one_of, text_literal
 
 __all__ = ["SqliteDialect"]
 
@@ -106,6 +107,16 @@ class SqliteDialect(Dialect):
         day = call("SUBSTR", value.copy(), exp.Literal.number(1), exp.Literal.number(10))
         return choose((_is_instant(value), day), default=parsed)
 
+    def replacement(
+        self, node: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]
+    ) -> exp.Expression | None:
+        # SQLite's own LOWER and UPPER know ASCII alone. They are not redefined: a user's index may be built on them.
+        match node:
+            case exp.Lower() | exp.Upper():
+                return call(f"ematix_{node.key}", node.this.copy())
+            case _:
+                return super().replacement(node, values, types)
+
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("ematix_refuse", message)
 
@@ -137,8 +148,10 @@ def _casting(value: exp.Expr, type: ColumnType) -> tuple[exp.Expr, exp.Expressio
             # Floats at the very edge of the range go the slow way.
             most = 10 ** (precision - scale) - 1
             return exp.or_(_is_whole(value, -most, most), _is_rounded(value, scale, most + 1)), convert
-        case Float() | Double():
-            return _is(value, "real"), call("ematix_cast_float", value.copy())
+        case Float():
+            return exp.false(), call("ematix_cast_float", value.copy(), _number(32))
+        case Double():
+            return _is(value, "real"), call("ematix_cast_float", value.copy(), _number(64))
         case Boolean():
             zero_or_one = exp.In(this=value.copy(), expressions=[_number(0), _number(1)])
             return exp.and_(_is(value, "integer"), zero_or_one), call("ematix_cast_boolean", value.copy())
@@ -165,10 +178,8 @@ def _documented(value: exp.Expr, type: ColumnType) -> tuple[exp.Expr, exp.Expres
             return _has_form(value, _UUID), call("ematix_cast_uuid", value.copy())
         case Bytes():
             return _is(value, "blob"), call("ematix_cast_bytes", value.copy())
-        case JSON():
-            return exp.false(), call("ematix_cast_json", value.copy())
         case _:
-            return exp.false(), call("ematix_cast_jsonb", value.copy())
+            return exp.false(), call("ematix_cast_json", value.copy())
 
 
 def _is_instant(value: exp.Expr) -> exp.Expression:

@@ -7,14 +7,15 @@ import json
 import math
 import re
 import sqlite3
-import uuid
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache, wraps
 
+from ..types import UUID, BigInt, Boolean, ColumnType, Double, Float, Numeric, TimestampTZ
 from .dialect import utc_text
-from .template import Template
+from .template import TRUE_WORDS, Template, text_shape
 
 __all__ = [
     "Complaint",
@@ -26,17 +27,18 @@ __all__ = [
     "cast_instant",
     "cast_integer",
     "cast_json",
-    "cast_jsonb",
     "cast_number",
     "cast_text",
     "cast_timestamp",
     "cast_uuid",
     "float_text",
+    "lower",
     "parse_date",
     "parse_timestamp",
     "refuse",
     "register",
     "sha256",
+    "upper",
 ]
 
 Value = int | float | str | bytes | None
@@ -74,7 +76,7 @@ def cast_integer(value: Value, bits: int) -> int | None:
     """A whole number of so many bits; a fraction or a larger number is refused."""
     if value is None:
         return None
-    number = _decimal(value)
+    number = _decimal(value, BigInt())
     if number != number.to_integral_value() or not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
         raise ValueError(f"a value does not fit an integer of {bits} bits: {value!r}")
     return int(number)
@@ -94,24 +96,30 @@ def cast_decimal(value: Value, precision: int, scale: int) -> str | None:
     return None if exact is None else format(exact, "f")
 
 
-def cast_float(value: Value) -> float | None:
-    """A float; NaN is refused because SQLite would store it as NULL."""
+def cast_float(value: Value, bits: int) -> float | None:
+    """A float of so many bits; NaN is refused because SQLite would store it as NULL."""
     if value is None:
         return None
-    number = float(_text(value)) if isinstance(value, str | bytes) else float(value)
+    said = value if isinstance(value, int | float) else _shaped(value, _FLOATS[bits])
+    number = float(said)
     if math.isnan(number):
         raise ValueError("SQLite cannot store NaN")
-    return number
+    if math.isinf(number) and "inf" in str(said).lower():
+        return number
+    try:
+        kept: float = number if bits == 64 else struct.unpack("f", struct.pack("f", number))[0]
+    except OverflowError:
+        kept = math.inf
+    if math.isinf(kept):
+        raise ValueError(f"a value does not fit {_FLOATS[bits]}: {value!r}")
+    return kept
 
 
 def cast_boolean(value: Value) -> int | None:
     """0 or 1 from a number or one of the usual words."""
     if value is None or isinstance(value, int | float):
         return None if value is None else int(value != 0)
-    word = _text(value).strip().casefold()
-    if word not in _BOOLEANS:
-        raise ValueError(f"a value is neither true nor false: {value!r}")
-    return _BOOLEANS[word]
+    return int(_shaped(value, Boolean()).lower() in TRUE_WORDS)
 
 
 def cast_text(value: Value, length: int) -> str | None:
@@ -128,7 +136,8 @@ def cast_instant(value: Value) -> str | None:
     """An instant as UTC text to the microsecond; without offset it is in UTC."""
     if value is None:
         return None
-    return utc_text(_moment(value))
+    moment = _moment(value)
+    return utc_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def cast_timestamp(value: Value) -> str | None:
@@ -147,9 +156,7 @@ def cast_date(value: Value) -> str | None:
 
 def cast_uuid(value: Value) -> str | None:
     """An identifier in lower case with dashes."""
-    if value is None:
-        return None
-    return str(uuid.UUID(bytes=value) if isinstance(value, bytes) and len(value) == 16 else uuid.UUID(_text(value)))
+    return None if value is None else _shaped(value, UUID()).lower()
 
 
 def cast_json(value: Value) -> str | None:
@@ -161,19 +168,21 @@ def cast_json(value: Value) -> str | None:
     return text
 
 
-def cast_jsonb(value: Value) -> str | None:
-    """A JSON document in canonical form: sorted keys, no spaces."""
-    if value is None:
-        return None
-    document = json.loads(_text(value), parse_constant=_no_constant)
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
 def cast_bytes(value: Value) -> bytes | None:
     """Bytes; of a text its UTF-8 form."""
     if value is None or isinstance(value, bytes):
         return value
     return _text(value).encode()
+
+
+def lower(value: Value) -> str | None:
+    """The text in lower case, by the rules of Unicode."""
+    return None if value is None else _text(value).lower()
+
+
+def upper(value: Value) -> str | None:
+    """The text in upper case, by the rules of Unicode."""
+    return None if value is None else _text(value).upper()
 
 
 def float_text(value: float | None) -> str | None:
@@ -209,7 +218,7 @@ def refuse(message: str) -> None:
     raise ValueError(message)
 
 
-_BOOLEANS = {"true": 1, "t": 1, "yes": 1, "y": 1, "1": 1, "false": 0, "f": 0, "no": 0, "n": 0, "0": 0}
+_FLOATS = {32: Float(), 64: Double()}
 _EXACT = Context(prec=400, rounding=ROUND_HALF_UP)
 
 
@@ -217,11 +226,17 @@ def _text(value: int | float | str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _decimal(value: int | float | str | bytes) -> Decimal:
-    try:
-        number = Decimal(repr(value) if isinstance(value, float) else _text(value).strip())
-    except InvalidOperation:
-        raise ValueError(f"a value is not a number: {value!r}") from None
+def _shaped(value: int | float | str | bytes, type: ColumnType) -> str:
+    """The text without the spaces at its ends; refused where it has not the shape of the type's texts."""
+    text = _text(value).strip(" ")
+    shape = text_shape(type)
+    if shape is not None and _shape(shape).fullmatch(text) is None:
+        raise ValueError(f"a value does not fit {type}: {value!r}")
+    return text
+
+
+def _decimal(value: int | float | str | bytes, type: ColumnType) -> Decimal:
+    number = Decimal(repr(value) if isinstance(value, float | int) else _shaped(value, type))
     if not number.is_finite():
         raise ValueError(f"a value is not a finite number: {value!r}")
     return number
@@ -230,7 +245,7 @@ def _decimal(value: int | float | str | bytes) -> Decimal:
 def _quantized(value: Value, precision: int, scale: int) -> Decimal | None:
     if value is None:
         return None
-    exact = _decimal(value)
+    exact = _decimal(value, Numeric(precision, scale))
     if exact.adjusted() >= precision - scale and exact != 0:
         raise ValueError(f"a value does not fit Numeric[{precision}, {scale}]: {value!r}")
     exact = exact.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
@@ -243,8 +258,7 @@ def _quantized(value: Value, precision: int, scale: int) -> Decimal | None:
 def _moment(value: int | float | str | bytes) -> datetime:
     if isinstance(value, int | float):
         raise ValueError(f"a number is not a time: {value!r}")
-    moment = datetime.fromisoformat(_text(value).strip())
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return datetime.fromisoformat(_shaped(value, TimestampTZ()))
 
 
 def _no_constant(word: str) -> None:
@@ -277,7 +291,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Value]]] = {
     "ematix_cast_integer": (2, cast_integer),
     "ematix_cast_number": (3, cast_number),
     "ematix_cast_decimal": (3, cast_decimal),
-    "ematix_cast_float": (1, cast_float),
+    "ematix_cast_float": (2, cast_float),
     "ematix_cast_boolean": (1, cast_boolean),
     "ematix_cast_text": (2, cast_text),
     "ematix_cast_instant": (1, cast_instant),
@@ -285,9 +299,10 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Value]]] = {
     "ematix_cast_date": (1, cast_date),
     "ematix_cast_uuid": (1, cast_uuid),
     "ematix_cast_json": (1, cast_json),
-    "ematix_cast_jsonb": (1, cast_jsonb),
     "ematix_cast_bytes": (1, cast_bytes),
     "ematix_float_text": (1, float_text),
+    "ematix_lower": (1, lower),
+    "ematix_upper": (1, upper),
     "ematix_sha256": (1, sha256),
     "ematix_parse_timestamp": (-1, parse_timestamp),
     "ematix_parse_date": (-1, parse_date),

@@ -96,9 +96,7 @@ def text_shape(type: ColumnType) -> str | None:
 
 
 _DAY = "-".join(_SHAPES[part] for part in ("YYYY", "MM", "DD"))
-_MOMENT = (
-    f"{_DAY}(?:[ T]{_SHAPES['HH24']}:{_SHAPES['MI']}(?::{_SHAPES['SS']}(?:\\.[0-9]{{1,9}})?)?{_SHAPES['OF']}?)?"
-)
+_MOMENT = f"{_DAY}(?:[ T]{_SHAPES['HH24']}:{_SHAPES['MI']}(?::{_SHAPES['SS']}(?:\\.[0-9]{{1,9}})?)?{_SHAPES['OF']}?)?"
 _WHOLE = r"[+-]?[0-9]+(?:\.0*)?(?:[eE]\+?[0-9]{1,2})?"
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _FLOAT = rf"{_NUMBER}|(?i:[+-]?inf(?:inity)?|nan)"

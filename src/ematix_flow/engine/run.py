@@ -15,6 +15,7 @@ from ..backends.owner import current_owner
 from ..backends.workshop import Workshop, spark_errors
 from ..errors import BackendError, CheckError, ConflictError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
+from ..spec.pipeline import Pipeline
 from ..spec.place import TableRef
 from ..spec.redaction import without_secrets
 from ..spec.run import Bookmark, Commit, Run
@@ -25,7 +26,7 @@ from .relation import Incoming, pushed_rows, spark_rows
 from .result import RunResult, instant_text, rows_of
 from .schema import plan_schema
 
-__all__ = ["Systems", "run_plan"]
+__all__ = ["Systems", "record_failure", "run_plan"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,26 @@ def run_plan(
 ) -> RunResult:
     """Run the plan; the rows, the bookmark and the record become visible together or not at all."""
     return _Execution(plan, systems, now or datetime.now(UTC), token, dry_run).run()
+
+
+def record_failure(pipeline: Pipeline, target: Backend, error: FlowError) -> None:
+    """Record a run that failed before there was a plan."""
+    now = datetime.now(UTC)
+    run = Run(
+        run_id=str(uuid.uuid4()),
+        pipeline=pipeline.name,
+        schema=pipeline.table.schema,
+        table=pipeline.table.name,
+        mode=pipeline.mode,
+        path="",
+        started_at=now,
+        owner=current_owner(),
+    )
+    try:
+        target.ledger.start(run)
+        target.ledger.end(run.with_outcome("failed", now, error=f"{type(error).__name__}: {error}"))
+    except FlowError as second:
+        error.add_note(f"The failed run could not be recorded either: {second}")
 
 
 class _Execution:
