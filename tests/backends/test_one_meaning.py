@@ -67,7 +67,8 @@ READ: list[tuple[t.ColumnType, str, str]] = [
     (t.Text(), "1e16", "1e+16"),
     (t.Text(), "12345678e0", "12345678.0"),
     (t.Text(), "1.5e300", "1.5e+300"),
-    (t.Text(), "5e-324", "5e-324"),
+    (t.Text(), "2.2250738585072014e-308", "2.2250738585072014e-308"),
+    (t.Text(), "CAST('-inf' AS DOUBLE)", "-inf"),
     (t.Text(), "CAST('-0.0' AS DOUBLE)", "-0.0"),
     (t.String(8), "25e-1", "2.5"),
 ]
@@ -190,8 +191,7 @@ def test_duckdb_and_spark_write_floats_alike(spark: SparkSession, tmp_path: Path
     connection.execute(f"COPY n TO '{tmp_path}/n.parquet' (FORMAT parquet)")
     pushed = [row[0] for row in connection.execute(f"SELECT {cast['duckdb']} FROM n").fetchall()]
     carried = [row[0] for row in spark.read.parquet(f"{tmp_path}/n.parquet").selectExpr(cast["spark"]).collect()]
-    if kind == "DOUBLE":
-        assert sorted(pushed) == sorted(map(repr, numbers))
+    assert sorted(pushed) == sorted(map(repr, numbers))
     assert sorted(carried) == sorted(pushed)
 
 
@@ -225,7 +225,6 @@ LOADED: list[tuple[object, str]] = [
     (t.Bytes, "'a\\b'"),
 ]
 TYPED: list[tuple[object, str]] = [
-    (t.Text, "TIMESTAMPTZ '2026-01-05 10:00:00.5+02'"),
     (t.Text, "TIMESTAMP '2026-01-05 10:00:00.5'"),
     (t.Text, "DATE '2026-01-05'"),
     (t.Text, "CAST(-0.5 AS DECIMAL(2, 2))"),

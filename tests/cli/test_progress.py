@@ -60,6 +60,7 @@ def test_a_run_inside_one_database_loads_no_spark() -> None:
 def test_a_terminal_sees_that_spark_starts(project: Path) -> None:
     with (project / "pipelines.py").open("a") as source:
         source.write(ACROSS_SYSTEMS)
+    assert on_a_terminal("run", "merge_people")[0] == 0
     code, shown = on_a_terminal("run", "copy_people")
     assert code == 0
     assert "copy_people: " in shown

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from ..errors import UnsupportedError
 from ..types import (
@@ -246,10 +246,6 @@ class CastingDialect(Dialect):
                     (one_of(self.kind(value), self.float_kinds), self._whole(number, plain, value, type)),
                     default=self._whole(exact, self.convert(exact, self.type_name(type)), value, type),
                 )
-            case Numeric():
-                # A float is rounded as it is written, not as it is stored: 1.005 at scale 2 is 1.01.
-                written = self.convert(self.convert(value, self.text_type), self.type_name(type))
-                return choose((one_of(self.kind(value), self.float_kinds), written), default=plain)
             case Float():
                 wide = one_of(self.kind(value), self.float_kinds[1:])
                 return choose((wide, self._bounded(value, type)), default=plain)
@@ -376,8 +372,11 @@ class SparkDialect(CastingDialect):
 
     def shown(self, value: exp.Expr) -> exp.Expression:
         plain = self.convert(value, self.text_type)
+        single = self.convert(self.convert(plain, "FLOAT"), "DOUBLE")
+        number = choose((one_of(self.kind(value), ("float",)), single), default=self.convert(plain, "DOUBLE"))
+        shown = _FLOAT_TEXT.transform(lambda node: number if isinstance(node, exp.Placeholder) else node)
         return choose(
-            *((one_of(self.kind(value), (kind,)), self._float_text(plain, kind)) for kind in self.float_kinds),
+            (one_of(self.kind(value), self.float_kinds), shown),
             (one_of(self.kind(value), ("binary",)), call("VALIDATE_UTF8", plain)),
             default=plain.copy(),
         )
@@ -401,28 +400,21 @@ class SparkDialect(CastingDialect):
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("RAISE_ERROR", message)
 
-    def _float_text(self, plain: exp.Expr, kind: str) -> exp.Expression:
-        """Java's text of a float in the form of the other engines: 1.0E20 is 1e+20, 1.2E7 is 12000000.0."""
-        number = self.convert(plain, "DOUBLE")
-        # Java gives some numbers more digits than they need, so the shortest that give them back are looked for.
-        most = 8 if kind == "float" else 16
-        *short, full = (call("FORMAT_STRING", text_literal(f"%.{n}e"), number) for n in (0, most - 1, most))
-        exact = self.convert(plain, kind)
-        digits = choose(
-            *((exp.EQ(this=self.convert(one, kind), expression=exact.copy()), one) for one in short), default=full
-        )
-        powers = call("REGEXP_REPLACE", digits, text_literal(r"\.?0+e"), text_literal("e"))
-        fixed = self.convert(self.convert(digits, "DECIMAL(38, 20)"), self.text_type)
-        places = call("REGEXP_REPLACE", fixed, text_literal(r"(\.[0-9]+?)0*$"), text_literal("$1"))
-        low, high = exp.Literal.number("1e-4"), exp.Literal.number("9999999999999998")
-        return choose(
-            *((one_of(plain.copy(), (java,)), text_literal(word)) for java, word in _FLOAT_WORDS.items()),
-            (exp.Between(this=call("ABS", number.copy()), low=low, high=high), places),
-            default=powers,
-        )
 
-
-_FLOAT_WORDS = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf", "0.0": "0.0", "-0.0": "-0.0"}
+# Java writes 12000000.0 as 1.2E7 and 1e+20 as 1.0E20, and some very large numbers with more digits than they need.
+_FLOAT_TEXT = parse_one(
+    r"""
+    ELEMENT_AT(TRANSFORM(ARRAY(:number), x -> CASE
+        WHEN NOT REGEXP_LIKE(CAST(x AS STRING), '[EIN]') THEN CAST(x AS STRING)
+        WHEN ABS(x) BETWEEN 1e-4 AND 9999999999999998D
+            THEN REGEXP_REPLACE(CAST(CAST(x AS DECIMAL(38, 20)) AS STRING), '([.][0-9]+?)0*$', '$1')
+        ELSE REGEXP_REPLACE(LOWER(CASE
+            WHEN CAST(FORMAT_STRING('%.15e', x) AS DOUBLE) = x THEN FORMAT_STRING('%.15e', x)
+            ELSE FORMAT_STRING('%.16e', x) END), '[.]?0+(?=e)|inity', '')
+        END), 1)
+    """,
+    read="spark",
+)
 
 
 def _is_broken(text: exp.Expr) -> exp.Expression:

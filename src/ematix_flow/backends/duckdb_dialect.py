@@ -67,6 +67,10 @@ class DuckDBDialect(CastingDialect):
         plain = super().cast_typed(value, type)
         is_text = one_of(self.kind(value), self.text_kinds)
         match type:
+            case Numeric():
+                # A float is rounded as it is written, not as it is stored: 1.005 at scale 2 is 1.01.
+                written = self.convert(self.convert(self.convert(value, "DOUBLE"), "VARCHAR"), self.type_name(type))
+                return choose((one_of(self.kind(value), self.float_kinds), written), default=plain)
             case Bytes():
                 # A cast from text would read backslashes as escapes.
                 return choose((is_text, call("ENCODE", self.convert(value, "VARCHAR"))), default=plain)
@@ -86,8 +90,11 @@ class DuckDBDialect(CastingDialect):
         # A decimal without digits before the point is shown as `.5`, an instant with the offset of the session.
         led = call("REGEXP_REPLACE", plain.copy(), text_literal(r"^(-?)\."), text_literal(r"\10."))
         bare = call("REGEXP_REPLACE", plain.copy(), text_literal(r"\+00$"), text_literal(""))
+        # The digits of a single-precision number are not the same on all engines, those of a double are.
+        double = self.convert(self.convert(value, "DOUBLE"), "VARCHAR")
         return choose(
             (is_decimal, led),
+            (one_of(self.kind(value), self.float_kinds), double),
             (one_of(self.kind(value), ("TIMESTAMP WITH TIME ZONE",)), bare),
             (one_of(self.kind(value), ("BLOB",)), call("DECODE", self.convert(value, "BLOB"))),
             default=plain,
