@@ -32,8 +32,8 @@ format: $(READY) ## Rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) java ## Measure speed and memory
-	$(BIN)/python -m benchmarks
+bench: $(READY) java ## Measure speed and memory, into docs/benchmarks.md
+	$(BIN)/python -m benchmarks --write
 
 docs: $(READY) ## Build the documentation into site/, warnings are errors
 	$(BIN)/mkdocs build --strict

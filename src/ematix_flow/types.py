@@ -146,7 +146,7 @@ class JSON(ColumnType):
 
 @dataclass(frozen=True)
 class JSONB(ColumnType):
-    """A JSON document in canonical form."""
+    """A JSON document, as written; databases with a binary form of their own use it."""
 
     kind = "jsonb"
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 UUID = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
 
-READ: list[tuple[t.ColumnType, str, str]] = [
+READ: list[tuple[t.ColumnType, str, str | None]] = [
     (t.BigInt(), "' 12 '", "12"),
     (t.BigInt(), "'+12.0'", "12"),
     (t.BigInt(), "'1e3'", "1000"),
@@ -68,7 +68,7 @@ READ: list[tuple[t.ColumnType, str, str]] = [
     (t.Text(), "12345678e0", "12345678.0"),
     (t.Text(), "1.5e300", "1.5e+300"),
     (t.Text(), "2.2250738585072014e-308", "2.2250738585072014e-308"),
-    (t.Text(), "CAST('-inf' AS DOUBLE)", "-inf"),
+    (t.String(3), "NULLIF(1e0, 1e0)", None),
     (t.Text(), "CAST('-0.0' AS DOUBLE)", "-0.0"),
     (t.String(8), "25e-1", "2.5"),
 ]
@@ -104,6 +104,7 @@ REFUSED: list[tuple[t.ColumnType, str]] = [
     (t.UUID(), f"'{UUID.replace('-', '')}'"),
     (t.UUID(), f"'{{{UUID}}}'"),
     (t.String(3), "'abc '"),
+    (t.String(3), "125e-2"),
     (t.JSON(), "'NaN'"),
     (t.JSON(), "'[1,]'"),
     (t.JSON(), "'{\"a\": -Infinity}'"),
@@ -132,8 +133,10 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.mark.parametrize(("type", "source", "meaning"), READ, ids=[f"{kind} {source}" for kind, source, _ in READ])
-def test_a_value_means_the_same_everywhere(engine: Engine, type: t.ColumnType, source: str, meaning: str) -> None:
-    if isinstance(type, t.Double) and engine.dialect.name == "spark":
+def test_a_value_means_the_same_everywhere(
+    engine: Engine, type: t.ColumnType, source: str, meaning: str | None
+) -> None:
+    if meaning is not None and isinstance(type, t.Double) and engine.dialect.name == "spark":
         meaning = meaning.replace("1e-05", "1.0E-5")  # hashes are never compared between engines
     assert engine.text(source, type) == meaning
 

@@ -20,6 +20,7 @@ from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import Append, Change, Replace, Upsert
 from ..types import ColumnType
+from .sql_text import strip_terminator
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -223,7 +224,7 @@ class Backend(ABC):
 
     def user_sql(self, sql: str) -> str:
         """A user's query as this system must be given it."""
-        return sql.strip().rstrip(";")
+        return strip_terminator(sql, self.dialect.name)
 
     def relation_sql(self, table: TableRef) -> str:
         """The table as a query of this system names it."""

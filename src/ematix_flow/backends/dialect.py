@@ -357,7 +357,7 @@ class SparkDialect(CastingDialect):
                 return super().cast_text(text, type)
 
     def cast_typed(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        plain = super().cast_typed(value, type)
+        plain = self.convert(value, self.type_name(type))
         match type:
             case UUID():
                 return choose((one_of(self.kind(value), ("void",)), plain), default=self.misfit(value, type))
@@ -367,19 +367,24 @@ class SparkDialect(CastingDialect):
                 return choose((timely, plain), default=self.misfit(value, type))
             case JSON() | JSONB():
                 return choose((_is_broken(plain), self.misfit(value, type)), default=plain.copy())
+            case String(length):
+                # The text of a float is long to say, so it is said once here: NULL means that it is too long.
+                number = call("REGEXP_SUBSTR", self._float_text(value), text_literal(f"^.{{0,{length}}}$"))
+                null = exp.Is(this=value.copy(), expression=exp.null())
+                number = call("COALESCE", number, choose((null, exp.null()), default=self.misfit(value, type)))
+                text = self._decoded(value)
+                too_long = exp.GT(this=call("LENGTH", text), expression=exp.Literal.number(length))
+                return choose(
+                    (one_of(self.kind(value), self.float_kinds), number),
+                    (too_long, self.misfit(value, type)),
+                    default=text.copy(),
+                )
             case _:
-                return plain
+                return super().cast_typed(value, type)
 
     def shown(self, value: exp.Expr) -> exp.Expression:
-        plain = self.convert(value, self.text_type)
-        single = self.convert(self.convert(plain, "FLOAT"), "DOUBLE")
-        number = choose((one_of(self.kind(value), ("float",)), single), default=self.convert(plain, "DOUBLE"))
-        shown = _FLOAT_TEXT.transform(lambda node: number if isinstance(node, exp.Placeholder) else node)
-        return choose(
-            (one_of(self.kind(value), self.float_kinds), shown),
-            (one_of(self.kind(value), ("binary",)), call("VALIDATE_UTF8", plain)),
-            default=plain.copy(),
-        )
+        is_float = one_of(self.kind(value), self.float_kinds)
+        return choose((is_float, self._float_text(value)), default=self._decoded(value))
 
     def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         if isinstance(type, Timestamp | TimestampTZ):
@@ -400,15 +405,29 @@ class SparkDialect(CastingDialect):
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("RAISE_ERROR", message)
 
+    def _float_text(self, value: exp.Expr) -> exp.Expression:
+        # By way of text, because not every type becomes a float, and this stands in queries over all of them.
+        plain = self.convert(value, self.text_type)
+        single = self.convert(self.convert(plain, "FLOAT"), "DOUBLE")
+        number = choose((one_of(self.kind(value), ("float",)), single), default=self.convert(plain, "DOUBLE"))
+        return _FLOAT_TEXT.transform(lambda node: number if isinstance(node, exp.Placeholder) else node)
+
+    def _decoded(self, value: exp.Expr) -> exp.Expression:
+        plain = self.convert(value, self.text_type)
+        is_binary = one_of(self.kind(value), ("binary",))
+        return choose((is_binary, call("VALIDATE_UTF8", plain)), default=plain.copy())
+
 
 # Java writes 12000000.0 as 1.2E7 and 1e+20 as 1.0E20, and some very large numbers with more digits than they need.
 _FLOAT_TEXT = parse_one(
     r"""
     ELEMENT_AT(TRANSFORM(ARRAY(:number), x -> CASE
+        WHEN x IS NULL THEN NULL
         WHEN NOT REGEXP_LIKE(CAST(x AS STRING), '[EIN]') THEN CAST(x AS STRING)
         WHEN ABS(x) BETWEEN 1e-4 AND 9999999999999998D
             THEN REGEXP_REPLACE(CAST(CAST(x AS DECIMAL(38, 20)) AS STRING), '([.][0-9]+?)0*$', '$1')
         ELSE REGEXP_REPLACE(LOWER(CASE
+            WHEN CAST(FORMAT_STRING('%.14e', x) AS DOUBLE) = x THEN FORMAT_STRING('%.14e', x)
             WHEN CAST(FORMAT_STRING('%.15e', x) AS DOUBLE) = x THEN FORMAT_STRING('%.15e', x)
             ELSE FORMAT_STRING('%.16e', x) END), '[.]?0+(?=e)|inity', '')
         END), 1)

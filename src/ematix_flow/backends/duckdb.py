@@ -153,7 +153,7 @@ RESERVED = ("main", "temp", "system")
 """Names that DuckDB gives to no database: a file called so gets another."""
 
 PORTABLE = (
-    (r"UUID|JSON|BIT|TIME.*(?<!STAMP)|INTERVAL|ENUM\(.*\)|VARINT|BIGNUM|UHUGEINT|HUGEINT", "VARCHAR"),
+    (r"UUID|JSON|BIT|TIME|TIME_NS|TIME WITH TIME ZONE|INTERVAL|ENUM\(.*\)|VARINT|BIGNUM|UHUGEINT|HUGEINT", "VARCHAR"),
     (r"UBIGINT", "DECIMAL(20, 0)"),
     (r"TIMESTAMP_(S|MS|NS)", "TIMESTAMP"),
 )

@@ -197,6 +197,8 @@ def _session_conf(
         "spark.sql.catalogImplementation": "in-memory",
         # Parquet's own timestamps: the default is a legacy form that other readers take for local time.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # Other systems keep a document whose keys repeat; so do we.
+        "spark.sql.variant.allowDuplicateKeys": "true",
         **_FORGETTING,
     }
     if jvm.is_local(options.master):
