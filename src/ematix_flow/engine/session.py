@@ -217,9 +217,11 @@ def _session_conf(
     return conf
 
 
-# Spark remembers a thousand queries with the whole text of their plans, for a page that is off: a long-lived session
-# would fill its heap with them.
+# Spark remembers a thousand queries with the whole text of their plans, for a page that is off, and its parser learns
+# from every query for good: a long-lived session would fill its heap with both.
 _FORGETTING = {
+    "spark.sql.parser.manageParserCaches": "true",
+    "spark.sql.parser.parserDfaCacheFlushThreshold": "10000",
     "spark.sql.ui.retainedExecutions": "5",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "50",
