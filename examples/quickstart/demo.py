@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parents[1] / ".demo"
 FLOW = Path(sys.executable).with_name("flow")
 
-console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 130)
 
 Customer = tuple[int, str | None, str, str | None, str | None]
 

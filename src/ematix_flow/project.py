@@ -61,7 +61,7 @@ class Project:
         with project.active():
             _forget_modules(settings.modules, settings.project_dir)
             for module in settings.modules:
-                _import(module, settings.project_dir)
+                _import(module, settings)
         return project
 
     @contextmanager
@@ -260,8 +260,9 @@ def _is_project_file(file: Path) -> bool:
     )
 
 
-def _import(module: str, directory: Path) -> None:
+def _import(module: str, settings: Settings) -> None:
     """Import a user's module, with the project's directory first on the path."""
+    directory = settings.project_dir
     sys.path[:] = [str(directory), *(entry for entry in sys.path if entry != str(directory))]
     importlib.invalidate_caches()
     try:
@@ -271,8 +272,10 @@ def _import(module: str, directory: Path) -> None:
     except ModuleNotFoundError as error:
         if error.name != module.partition(".")[0] and error.name != module:
             raise UserCodeError(f"module {module!r} could not be imported: {error}") from error
+        origin = settings.origins.get("modules", "the code")
         raise ConfigError(
-            f"there is no module {module!r} in {directory}", hint="check --module or [project] modules"
+            f"there is no module {module!r} in {directory}",
+            hint=f"the modules come from {origin}; name them without .py",
         ) from error
     except Exception as error:
         raise UserCodeError(

@@ -63,7 +63,7 @@ def test_a_module_that_does_not_exist_is_a_wrong_call(flow: Flow) -> None:
 def test_a_module_that_fails_says_which_line(empty_folder: Path, flow: Flow) -> None:
     (empty_folder / "failing.py").write_text("x = 1\ny = x / 0\n")
     result = flow("list", "--module", "failing")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "ZeroDivisionError" in result.stderr
     assert "raised at: failing.py:2" in result.stderr
 

@@ -48,6 +48,10 @@ class Translated:
             return _TranslatedCursor(self._connection.execute(sql), self._errors, self._translate)
         except self._errors as error:
             raise self._translate(error) from error
+        except RuntimeError as error:
+            if "interrupted" in str(error).lower():  # what DuckDB makes of Ctrl-C
+                raise KeyboardInterrupt from error
+            raise
 
     def close(self) -> None:
         """Let go of the database."""

@@ -83,5 +83,15 @@ def spark_errors() -> Iterator[None]:
             ) from error
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
-        message = str(error).strip().split("\n")[0]
+        message = _cause(error)
         raise BackendError(f"Spark refused: {message}", hint="run again with -v to see Spark's own log") from error
+
+
+def _cause(error: Exception) -> str:
+    """The first line of what went wrong at the bottom: Spark wraps it in what it was doing at the time."""
+    java = getattr(error, "java_exception", None)
+    message = str(error)
+    while java is not None:
+        message = str(java.getMessage() or message)
+        java = java.getCause()
+    return message.strip().split("\n")[0]

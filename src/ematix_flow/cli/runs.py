@@ -31,7 +31,7 @@ _HEADERS = (
     Header("mode", folds=False),
     Header("status", folds=False),
     Header("started (UTC)", folds=False),
-    *(Header(name, "right", folds=False) for name in ("took", "in", "up", "closed")),
+    *(Header(name, "right", folds=False) for name in ("took", "in", "up", "deleted", "closed")),
     Header("error"),
 )
 
@@ -120,7 +120,12 @@ def _find_run(runs: list[Run], start: str) -> Run:
 
 def _cells(run: Run) -> tuple[str, ...]:
     rows, seconds = _rows(run), _seconds(run)
-    counts = (rows.get("rows_inserted"), rows.get("rows_updated"), rows.get("rows_closed"))
+    counts = (
+        rows.get("rows_inserted"),
+        rows.get("rows_updated"),
+        rows.get("rows_deleted") or None,
+        rows.get("rows_closed"),
+    )
     return (
         run.run_id[:_SHORT_ID],
         run.pipeline,

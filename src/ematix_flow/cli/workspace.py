@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from typing import IO, TYPE_CHECKING
 
-from ..errors import ConfigError, UnknownNameError
+from ..errors import ConfigError, SpecError, UnknownNameError, UserCodeError
 from .failure import WRONG_CALL, fail
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def opened(modules: Sequence[str] | None, *, verbose: bool = False, needs_module
             settings = Settings.load(modules=given or None, verbose=flag)
             is_bare = not (settings.modules or needs_modules)
             project = Project(settings, Registry()) if is_bare else Project.load(given, verbose=flag)
-        except ConfigError as error:
+        except (ConfigError, SpecError, UserCodeError) as error:
             fail(error, WRONG_CALL, verbose=verbose)
     try:
         yield project

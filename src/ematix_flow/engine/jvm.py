@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -106,17 +109,42 @@ def start(conf: Mapping[str, str], log: Path | None) -> RunningSpark:
     # A process that outlived the user's own stopped session is used again: PySpark keeps one per interpreter.
     gateway = SparkContext._gateway
     process = None
-    if gateway is None:
-        gateway = _launch(conf, log)
-        process = gateway.proc
+    with _interrupts_later() as interrupted:
+        if gateway is None:
+            gateway = _launch(conf, log)
+            process = gateway.proc
+        try:
+            _check_sql_settings(gateway, conf)
+            SparkContext(conf=_spark_conf(conf), gateway=gateway)
+            running = RunningSpark(SparkSession.builder.getOrCreate(), process)
+        except Exception as error:  # vendor boundary
+            message = _java_message(error)
+            _end(process, patience=10)
+            raise SessionError(f"Spark could not start: {message}", hint=_where(log)) from error
+    if interrupted:
+        running.stop(patience=10)
+        raise KeyboardInterrupt
+    for name in ("py4j", "SQLQueryContextLogger"):
+        # Both print whole Java stacks for errors that are reported in our own words.
+        logging.getLogger(name).setLevel(logging.CRITICAL if log is not None else logging.NOTSET)
+    return running
+
+
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[list[int]]:
+    """Keep Ctrl-C waiting while Java starts, which would outlive us otherwise; and keep PySpark's own handler away.
+
+    That handler cancels jobs from inside whatever the interrupt hit, which may be the call that it needs itself.
+    """
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
     try:
-        _check_sql_settings(gateway, conf)
-        SparkContext(conf=_spark_conf(conf), gateway=gateway)
-        return RunningSpark(SparkSession.builder.getOrCreate(), process)
-    except Exception as error:  # vendor boundary
-        message = _java_message(error)
-        _end(process, patience=10)
-        raise SessionError(f"Spark could not start: {message}", hint=_where(log)) from error
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def is_local(master: str) -> bool:

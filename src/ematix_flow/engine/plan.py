@@ -145,6 +145,7 @@ def _intent(
         allow_empty_source=pipeline.allow_empty_source,
         primary_key=pipeline.table.primary_key,
         check_keys=not target.can.enforces_keys,
+        required=tuple(column.name for column in columns if not column.nullable),
         incremental=pipeline.incremental_column,
     )
     return intent, reason

@@ -42,11 +42,10 @@ class Incoming:
         columns = self.plan.transform.columns
         if self._complaint(columns) is None:
             return None
-        for column in columns:
-            message = self._complaint((column,))
-            if message is not None:
-                return column, message
-        return None
+        complaints = [(column, self._complaint((column,))) for column in columns]
+        misfits = [(column, message) for column, message in complaints if message is not None]
+        # Where every column complains, it is the rows that cannot be read, and no column is to blame.
+        return misfits[0] if misfits and (len(misfits) < len(columns) or len(columns) == 1) else None
 
     def _complaint(self, columns: Sequence[Column]) -> str | None:
         """What the system says when it must give these columns; None where it gives them."""

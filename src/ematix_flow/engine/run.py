@@ -94,6 +94,8 @@ class _Execution:
                 run = replace(run, bookmark_before=self.bookmark.value if self.bookmark else None)
                 result = self._load(run)
         except BaseException as error:
+            if isinstance(error, BackendError):
+                self._place(error)
             self._fail(run, error)
             raise
         self._publish(RunFinished, status=str(result["status"]))
@@ -258,6 +260,13 @@ class _Execution:
             started_at=self.started_at,
             owner=current_owner(),
         )
+
+    def _place(self, error: BackendError) -> None:
+        """A system knows neither the pipeline it works for nor where that was declared."""
+        if error.declared_at is None:
+            error.declared_at = self.pipeline.declared_at
+        if self.pipeline.name not in error.message:
+            error.message = f"pipeline {self.pipeline.name!r}: {error.message}"
 
     def _fail(self, run: Run, error: BaseException) -> None:
         text = (

@@ -22,7 +22,7 @@ class AppendRows(Strategy):
         resumed = (null_bookmark(intent.primary_key, intent.incremental),) if intent.incremental else ()
         if not (intent.check_keys and intent.primary_key):
             return resumed
-        return *resumed, duplicate_key(intent.primary_key), existing_key(intent)
+        return *resumed, *self.null_guards(intent), duplicate_key(intent.primary_key), existing_key(intent)
 
     def change(self, intent: Intent) -> Append:
         """All incoming rows; of those at the bookmark itself, the ones that no earlier load has brought."""

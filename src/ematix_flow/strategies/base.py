@@ -78,6 +78,8 @@ class Intent:
     """append and truncate: what may not occur twice where `check_keys` is set."""
     check_keys: bool = True
     """False where the target itself refuses duplicate keys."""
+    required: tuple[str, ...] = ()
+    """Columns that may not be NULL, beside the keys."""
     incremental: str | None = None
     """append: the column that a bookmark stands on."""
     resume: bool = False
@@ -185,6 +187,13 @@ class Strategy(ABC):
     def change(self, intent: Intent) -> Change:
         """What the target is asked to take."""
 
+    def null_guards(self, intent: Intent) -> tuple[Guard, ...]:
+        """The offence of NULL where a column must have a value; for systems that do not name the row themselves."""
+        from .guard import null_value
+
+        wanted = tuple(name for name in intent.required if name not in intent.keys)
+        return (null_value(intent, wanted),) if intent.check_keys and wanted else ()
+
     def late(self, intent: Intent) -> exp.Query | None:
         """A query that counts the late rows which the load drops; None where it drops none."""
         return None
@@ -244,4 +253,6 @@ def _check_names(word: str, names: Iterable[str], known: Sequence[str]) -> None:
 
 
 def _described(names: Sequence[str], offence: Sequence[object]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in zip(names, offence, strict=False))
+    return ", ".join(
+        f"{name}={'NULL' if value is None else value}" for name, value in zip(names, offence, strict=False)
+    )

@@ -7,7 +7,15 @@ from sqlglot import exp
 from .base import EVENT_TIME, INCOMING, TARGET, Guard, Intent
 from .query import as_text, cell, derived, duplicates, join, matches, named, nulls, number, select, source, value
 
-__all__ = ["duplicate_key", "empty_source", "existing_key", "null_bookmark", "null_event_time", "null_key"]
+__all__ = [
+    "duplicate_key",
+    "empty_source",
+    "existing_key",
+    "null_bookmark",
+    "null_event_time",
+    "null_key",
+    "null_value",
+]
 
 
 def null_key(intent: Intent) -> Guard:
@@ -19,6 +27,18 @@ def null_key(intent: Intent) -> Guard:
         query,
         f"incoming rows have NULL in their key ({', '.join(intent.keys)})",
         "filter them out in the source query, or choose keys that are never NULL",
+    )
+
+
+def null_value(intent: Intent, columns: tuple[str, ...]) -> Guard:
+    """Refuses incoming rows without a value where the table wants one."""
+    shown = [named(as_text(cell(name, "i")), name) for name in dict.fromkeys((*intent.primary_key, *columns))]
+    query = select(*shown, from_=source(INCOMING, "i"), where=nulls(columns, "i")).limit(6, copy=False)
+    return Guard(
+        "null-value",
+        query,
+        f"incoming rows have NULL where the table wants a value ({', '.join(columns)})",
+        "declare the column as `Type | None`, give it default(…), or filter the rows out in the source query",
     )
 
 

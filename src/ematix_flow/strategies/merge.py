@@ -39,7 +39,7 @@ class Merge(Strategy):
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
         """Keys are present and unique among the incoming rows; deletes need rows."""
-        guards = (null_key(intent), duplicate_key(intent.keys))
+        guards = (null_key(intent), *self.null_guards(intent), duplicate_key(intent.keys))
         return (*guards, empty_source()) if intent.deletes and not intent.allow_empty_source else guards
 
     def change(self, intent: Intent) -> Upsert:

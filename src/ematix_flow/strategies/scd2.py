@@ -59,7 +59,7 @@ class Scd2(Strategy):
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
         """Keys and event times are present and unique together; rows are not late; deletes need rows."""
-        guards = [null_key(intent)]
+        guards = [null_key(intent), *self.null_guards(intent)]
         if intent.event_time:
             guards.append(null_event_time(intent))
         guards.append(duplicate_key((*intent.keys, EVENT_TIME) if intent.event_time else intent.keys))

@@ -17,7 +17,9 @@ class Truncate(Strategy):
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
         """A primary key may occur once in the incoming rows."""
-        return (duplicate_key(intent.primary_key),) if intent.check_keys and intent.primary_key else ()
+        if not (intent.check_keys and intent.primary_key):
+            return ()
+        return *self.null_guards(intent), duplicate_key(intent.primary_key)
 
     def change(self, intent: Intent) -> Replace:
         """All incoming rows."""
