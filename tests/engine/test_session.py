@@ -224,6 +224,30 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.slow
+def test_an_interrupt_while_java_starts_leaves_no_java_behind(tmp_path):
+    code = """
+import signal, subprocess, threading
+started = []
+launch = subprocess.Popen.__init__
+
+def noticed(self, *arguments, **options):
+    launch(self, *arguments, **options)
+    started.append(self.pid)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+subprocess.Popen.__init__ = noticed
+try:
+    open_session(options())
+except KeyboardInterrupt:
+    print(started[-1], is_running())
+"""
+    done = run(code, tmp_path / "here")
+    pid, running = done.stdout.split()
+    assert running == "False"
+    assert wait_for_end(int(pid))
+
+
+@pytest.mark.slow
 def test_a_session_starts_again_after_java_died(tmp_path):
     code = """
 open_session(options())
