@@ -126,9 +126,13 @@ class Dialect(ABC):
     def refuse(self, message: exp.Expr) -> exp.Expression:
         """An expression that ends the query with an error when it is evaluated."""
 
+    def concat(self, parts: Sequence[exp.Expr]) -> exp.Expression:
+        """Texts one after the other; none of them is NULL."""
+        return joined(parts)
+
     def row_hash(self, columns: Iterable[exp.Expr], types: Mapping[str, ColumnType]) -> exp.Expression:
         """SHA-256 over the columns: `N` for NULL, else length and canonical text, so that none can run together."""
-        return self.sha256(joined([self._hashed(column, types[column.name]) for column in columns]))
+        return self.sha256(self.concat([self._hashed(column, types[column.name]) for column in columns]))
 
     def render(self, query: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]) -> str:
         """The query as text, with the run's values and every hook in this engine's words; `query` is left as it is."""
@@ -173,13 +177,13 @@ class Dialect(ABC):
 
     def _hashed(self, column: exp.Expr, type: ColumnType) -> exp.Expression:
         text = self.text(column, type)
-        sized = joined([self.text(call("LENGTH", text.copy()), BigInt()), text_literal(":"), text])
+        sized = self.concat([self.text(call("LENGTH", text.copy()), BigInt()), text_literal(":"), text])
         return choose((exp.Is(this=column.copy(), expression=exp.null()), text_literal("N")), default=sized)
 
     def _strict(self, parse: Callable[[exp.Expr, Sequence[str]], exp.Expression], node: exp.Expr) -> exp.Expression:
         value, formats = _parse_arguments(node)
         shown = self.cast(value, Text())
-        message = joined([text_literal(f"does not fit the format {formats[0]}: "), shown])
+        message = self.concat([text_literal(f"does not fit the format {formats[0]}: "), shown])
         is_null = exp.Is(this=value.copy(), expression=exp.null())
         return choose(
             (is_null, exp.null()), default=call("COALESCE", parse(value.copy(), formats), self.refuse(message))
@@ -203,6 +207,10 @@ class CastingDialect(Dialect):
     @abstractmethod
     def matches(self, text: exp.Expr, shape: str) -> exp.Expression:
         """Whether the whole text has the shape of a regular expression."""
+
+    def concat(self, parts: Sequence[exp.Expr]) -> exp.Expression:
+        # Flat: Spark's parser takes time and memory without bound for parentheses inside parentheses.
+        return call("CONCAT", *parts)
 
     @abstractmethod
     def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
@@ -299,7 +307,7 @@ class CastingDialect(Dialect):
 
     def misfit(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         """Refuses a value that does not fit a declared type."""
-        message = joined([text_literal(f"a value does not fit {type}: "), self.convert(value, self.text_type)])
+        message = self.concat([text_literal(f"a value does not fit {type}: "), self.convert(value, self.text_type)])
         return self.convert(self.refuse(message), self.type_name(type))
 
     def _whole(self, number: exp.Expr, whole: exp.Expr, value: exp.Expr, type: ColumnType) -> exp.Expression:
@@ -382,7 +390,13 @@ class SparkDialect(CastingDialect):
             case _:
                 return super().cast_typed(value, type)
 
+    def __init__(self, *, no_floats: Iterable[str] = ()) -> None:
+        # Columns known to hold no floats need no branch for them: Spark's parser pays dearly for long expressions.
+        self._no_floats = frozenset(name.casefold() for name in no_floats)
+
     def shown(self, value: exp.Expr) -> exp.Expression:
+        if isinstance(value, exp.Column) and value.name.casefold() in self._no_floats:
+            return self._decoded(value)
         is_float = one_of(self.kind(value), self.float_kinds)
         return choose((is_float, self._float_text(value)), default=self._decoded(value))
 

@@ -22,7 +22,7 @@ from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Append, Change, Replace, Upsert
-from ..types import JSON, JSONB, UUID, String, Text, Timestamp, TimestampTZ
+from ..types import JSON, JSONB, UUID, String, Text, TimestampTZ
 from .base import Actual, Applied, Backend, Capabilities, Frame, Load, Relation, SchemaChange
 from .connection import ObjectStoreLocalConnection
 from .dialect import SparkDialect
@@ -348,7 +348,7 @@ class FilesLoad(Load):
         """Instants that the format's library gives back wrong."""
         if not self.backend.format.loses_last_second_of_1969:
             return {}
-        times = [c.name for c in self.layout.columns if isinstance(c.type, Timestamp | TimestampTZ)]
+        times = [c.name for c in self.layout.columns if isinstance(c.type, TimestampTZ)]
         second = "> TIMESTAMP'1969-12-31 23:59:59' AND {} < TIMESTAMP'1970-01-01 00:00:00'"
         return {
             f"a fraction of the last second of 1969 in the column {name!r}, which the format cannot keep": (

@@ -73,7 +73,7 @@ def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once:
 def spark_rows(plan: Plan, source: Backend, workshop: Workshop, bookmark: Bookmark | None) -> Incoming:
     """Rows that the source gives to Spark, which makes the declared columns of them."""
     frame = source.read(_place(plan, source, bookmark))
-    dialect = SparkDialect()
+    dialect = SparkDialect(no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")])
     view = f"{SOURCE}_{uuid.uuid4().hex}"
     source_sql = f"SELECT * FROM {dialect.quote(view)}"
     query = incoming_query(plan.pipeline, plan.transform.columns, frame.columns, dialect)
