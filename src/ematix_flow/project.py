@@ -277,7 +277,7 @@ def _import(module: str, settings: Settings) -> None:
             f"there is no module {module!r} in {directory}",
             hint=f"the modules come from {origin}; name them without .py",
         ) from error
-    except Exception as error:
+    except Exception as error:  # user code is a boundary: its failure is named, its cause kept
         raise UserCodeError(
             f"module {module!r} failed while it was imported: {type(error).__name__}: {error}"
         ) from error

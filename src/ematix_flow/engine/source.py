@@ -59,7 +59,7 @@ def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live:
             answer = _awaited(answer)
     except FlowError:
         raise
-    except Exception as error:
+    except Exception as error:  # user code is a boundary: its failure is named, its cause kept
         raise UserCodeError(
             f"pipeline {pipeline.name!r}: its function failed with {type(error).__name__}: {error}",
             declared_at=pipeline.declared_at,
