@@ -1,13 +1,18 @@
-"""What every test shares: a clean user folder and environment, and how hypothesis searches."""
+"""What every test shares: a clean user folder and environment, how hypothesis searches, and one Spark session."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Two shared cores make single examples slow now and then: that is no failure.
 settings.register_profile("flow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,3 +32,25 @@ def _clean_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("XDG_CACHE_HOME", cache)
         yield
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[Callable[[], SparkSession]]:
+    """Gives the Spark session that all tests of this process share; the first call starts it."""
+    from tests.spark_session import shared_session
+
+    with ExitStack() as stack:
+        started: list[SparkSession] = []
+
+        def start() -> SparkSession:
+            if not started:
+                started.append(stack.enter_context(contextmanager(shared_session)()))
+            return started[0]
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def spark(session: Callable[[], SparkSession]) -> SparkSession:
+    """The shared Spark session, started."""
+    return session()

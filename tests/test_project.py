@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -13,9 +14,13 @@ from typer.testing import CliRunner
 from ematix_flow.cli.app import app
 from ematix_flow.config import Settings
 from ematix_flow.connections import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
+from ematix_flow.engine.session import SessionOptions, open_session
 from ematix_flow.errors import FlowError, SecretError
 from ematix_flow.project import Project
 from ematix_flow.spec.registry import Registry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHARED = """\
 from typing import Annotated
@@ -228,3 +233,12 @@ def test_checking_a_connection_whose_file_is_missing_says_so_and_creates_none(
     assert result.exit_code == 0
     assert "shop.db does not exist yet; the first load creates it" in result.stdout
     assert not (folder / "shop.db").exists()
+
+
+@pytest.mark.slow
+def test_a_project_that_closes_leaves_a_session_it_did_not_start(spark: SparkSession, tmp_path: Path) -> None:
+    project = Project(Settings.load(tmp_path), Registry())
+    assert project.workshop.spark() is spark
+    project.close()
+    assert spark.range(3).count() == 3
+    assert open_session(SessionOptions(tmp_path)) is spark

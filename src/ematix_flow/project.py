@@ -47,6 +47,7 @@ class Project:
         self.bus = Bus()
         self.workshop = Workshop(self._start_spark, settings.staging_dir)
         self._backends: dict[str, Backend] = {}
+        self._started_spark = False
 
     @classmethod
     def load(cls, modules: Sequence[str] = (), *, cwd: Path | None = None, **flags: object) -> Project:
@@ -158,9 +159,11 @@ class Project:
         for backend in self._backends.values():
             backend.close()
         self._backends.clear()
-        from .engine.session import close_session
+        if self._started_spark:
+            from .engine.session import close_session
 
-        close_session()
+            close_session()
+            self._started_spark = False
 
     def _run(
         self, plan: Plan, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
@@ -204,18 +207,18 @@ class Project:
         return replace(connection, path=str(path), shown=connection.redacted())
 
     def _start_spark(self) -> SparkSession:
-        from .engine.session import SessionOptions, open_session
+        from .engine.session import SessionOptions, is_running, open_session
 
         settings = self.settings
-        return open_session(
-            SessionOptions(
-                master=settings.spark_master,
-                memory=settings.spark_memory,
-                conf=settings.spark_conf,
-                cache_dir=settings.cache_dir,
-                verbose=settings.verbose,
-            )
+        options = SessionOptions(
+            master=settings.spark_master,
+            memory=settings.spark_memory,
+            conf=settings.spark_conf,
+            cache_dir=settings.cache_dir,
+            verbose=settings.verbose,
         )
+        self._started_spark = self._started_spark or not is_running()
+        return open_session(options)
 
 
 _current: dict[Registry, Project] = {}

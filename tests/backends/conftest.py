@@ -6,7 +6,6 @@ To put a system under the contract, add its row to `SYSTEMS`. What it cannot do 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,22 +64,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL)]
     marks = {"same_db": (), "cross_db": (pytest.mark.slow,)}
     metafunc.parametrize("lane", [pytest.param(lane, id=str(lane), marks=marks[lane.path]) for lane in lanes])
-
-
-@pytest.fixture(scope="session")
-def session() -> Iterator[Callable[[], SparkSession]]:
-    """Gives the Spark session that all tests of this process share; the first call starts it."""
-    from tests.spark_session import shared_session
-
-    with ExitStack() as stack:
-        started: list[SparkSession] = []
-
-        def start() -> SparkSession:
-            if not started:
-                started.append(stack.enter_context(contextmanager(shared_session)()))
-            return started[0]
-
-        yield start
 
 
 @pytest.fixture

@@ -62,11 +62,6 @@ FORMATS = ["parquet", "orc", "json_lines", "csv"]
 META = (Column(TimestampTZ(), nullable=False, name="_loaded_at"), Column(UUID(), nullable=False, name="_batch_id"))
 
 
-@pytest.fixture(scope="module")
-def spark(session: Callable[[], SparkSession]) -> SparkSession:
-    return session()
-
-
 def table(*columns: Column, partitions: tuple[str, ...] = ()) -> Table:
     key = Column(BigInt(), primary_key=True, name="id")
     return Table("s", "t", (key, *columns, *META), partition_columns=partitions)

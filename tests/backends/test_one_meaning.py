@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,11 +114,6 @@ REFUSED: list[tuple[t.ColumnType, str]] = [
     (t.JSONB(), "'{\"a\": 1}x'"),
     (t.JSON(), "''"),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spark(session: Callable[[], SparkSession]) -> SparkSession:
-    return session()
 
 
 def spark_engine(spark: SparkSession) -> Engine:

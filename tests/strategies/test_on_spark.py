@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,7 +12,6 @@ from sqlglot import exp, parse_one
 
 from ematix_flow import types as t
 from ematix_flow.backends.dialect import SparkDialect
-from ematix_flow.engine.session import SessionOptions, open_session
 from ematix_flow.normalize import DATE_FORMATS, TIMESTAMP_FORMATS
 from ematix_flow.strategies.base import Intent
 from tests.oracle import Moment, Row, row_hash
@@ -33,14 +31,6 @@ from tests.strategies.test_random_loads import (
 pytestmark = pytest.mark.slow
 
 DIALECT = SparkDialect()
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    """The session of this process, which other tests share."""
-    cache = Path.home() / ".cache" / "ematix-flow"
-    conf = {"spark.sql.shuffle.partitions": "2"}
-    return open_session(SessionOptions(cache, master="local[2]", conf=conf, fast_start=True))
 
 
 def storied(bench: SparkBench, mode: str, intent: Intent, dice: random.Random) -> Iterator[Moment]:
