@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,10 +71,30 @@ class FrameQueries:
 
     def rows(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query."""
-        return [tuple(row) for row in self.frame(query).collect()]
+        with _without_constraints(self.spark):
+            return [tuple(row) for row in self.frame(query).collect()]
+
+    def arrow(self, query: exp.Query) -> pa.Table:
+        """The rows of `query`, evaluated."""
+        with _without_constraints(self.spark):
+            return self.frame(query).toArrow()
 
 
 _PLACE = "_ematix_"
+_planning = threading.Lock()
+
+
+@contextmanager
+def _without_constraints(spark: SparkSession) -> Iterator[None]:
+    """Plan without inferring constraints: for a query that compares many columns that takes minutes."""
+    name = "spark.sql.constraintPropagation.enabled"
+    with _planning:  # the setting is the session's, which other threads share
+        before = spark.conf.get(name)
+        spark.conf.set(name, "false")
+        try:
+            yield
+        finally:
+            spark.conf.set(name, str(before))
 
 
 def _bound(spark: SparkSession, sql: str, frames: Mapping[str, DataFrame]) -> DataFrame:

@@ -234,7 +234,7 @@ class MemoryLoad(Load):
     def apply(self, change: Change) -> Applied:
         """Make the rows that the table will hold."""
         read = self._bind()
-        result = self._queries.frame(change.rows).toArrow()
+        result = self._queries.arrow(change.rows)
         labels: Mapping[str, int] = {"insert": result.num_rows}
         match change:
             case Append():
