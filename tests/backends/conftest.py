@@ -61,7 +61,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     mode = getattr(metafunc.module, "MODE", None)
     whole = getattr(metafunc.function, "everywhere", False)
+    concerned = getattr(metafunc.function, "concerned", lambda lane: True)
     lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL)]
+    lanes = [lane for lane in lanes if concerned(lane)]
     marks = {"same_db": (), "cross_db": (pytest.mark.slow,)}
     metafunc.parametrize("lane", [pytest.param(lane, id=str(lane), marks=marks[lane.path]) for lane in lanes])
 

@@ -91,6 +91,16 @@ def everywhere(test: Test) -> Test:
     return test
 
 
+def only(concerned: Callable[[Lane], bool]) -> Callable[[Test], Test]:
+    """Run a test only on the lanes that it concerns."""
+
+    def mark(test: Test) -> Test:
+        test.concerned = concerned  # type: ignore[attr-defined]
+        return test
+
+    return mark
+
+
 def clock(text: str | datetime) -> datetime:
     """The instant that ``"09:30"`` or ``"09:30:15"`` means on the day of the tests."""
     if isinstance(text, datetime):

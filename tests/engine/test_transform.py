@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import duckdb
 import pytest
 
-from ematix_flow.backends.dialect import Dialect, SparkDialect
+from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
+from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.engine.transform import table_query
 from ematix_flow.markers import pk

@@ -13,8 +13,9 @@ import duckdb
 from sqlglot import exp
 
 from ematix_flow.backends import sqlite_functions
-from ematix_flow.backends.dialect import Dialect, SparkDialect
+from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
+from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.strategies.base import CHANGE_LABEL, EVENT_TIME, Append, Counts, Intent, Replace, Upsert, strategy_for
 from ematix_flow.types import BigInt, Boolean, Bytes, ColumnType, TimestampTZ

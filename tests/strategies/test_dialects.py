@@ -12,8 +12,9 @@ from sqlglot import exp, parse_one
 
 from ematix_flow import types as t
 from ematix_flow.backends import sqlite_functions
-from ematix_flow.backends.dialect import Dialect, SparkDialect
+from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
+from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.backends.template import Template
 from ematix_flow.errors import SpecError, UnsupportedError

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sqlglot import exp, parse_one
 
 from ematix_flow import types as t
-from ematix_flow.backends.dialect import SparkDialect
+from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.normalize import DATE_FORMATS, TIMESTAMP_FORMATS
 from ematix_flow.strategies.base import Intent
 from tests.oracle import Moment, Row, row_hash

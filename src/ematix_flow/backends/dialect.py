@@ -1,4 +1,4 @@
-"""How SQL engines spell types, casts, instants, hashes and parsing: `Dialect`, and its Spark form.
+"""How SQL engines spell types, casts, instants, hashes and parsing: `Dialect`, one file per engine.
 
 A query is written once without a dialect; `Dialect.render` fills in the values of the run and replaces the calls that
 no two engines share (`ROW_HASH`, `PARSE_TIMESTAMP`, `PARSE_DATE` and their `_STRICT` forms) before it renders the text.
@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 
 from ..errors import UnsupportedError
 from ..types import (
-    JSON,
-    JSONB,
     UUID,
     BigInt,
     Boolean,
@@ -31,7 +29,6 @@ from ..types import (
     SmallInt,
     String,
     Text,
-    Timestamp,
     TimestampTZ,
 )
 from .expression import call, choose, joined, one_of, text_literal
@@ -41,7 +38,6 @@ __all__ = [
     "CastingDialect",
     "Dialect",
     "KnownTypes",
-    "SparkDialect",
     "utc_text",
 ]
 
@@ -330,132 +326,6 @@ class CastingDialect(Dialect):
         attempts = [self.convert(self.reshape(text, template, iso), name, attempt=True) for template, iso in templates]
         typed = one_of(self.kind(value), self.time_types)
         return choose((typed, self.convert(value, name, attempt=True)), default=call("COALESCE", *attempts))
-
-
-class SparkDialect(CastingDialect):
-    """Spark SQL, for every system whose rows are frames; the session runs in UTC and in ANSI mode."""
-
-    name = "spark"
-    text_type = "STRING"
-    whole_types = ("tinyint", "smallint", "int", "bigint", "boolean")
-    time_types = ("date", "timestamp", "timestamp_ntz")
-    text_kinds = ("string",)
-    float_kinds = ("float", "double")
-    type_names: ClassVar[Mapping[str, str]] = {
-        "small_int": "SMALLINT", "integer": "INT", "big_int": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
-        "numeric": "DECIMAL({precision}, {scale})", "boolean": "BOOLEAN", "text": "STRING", "string": "STRING",
-        "date": "DATE", "timestamp": "TIMESTAMP_NTZ", "timestamp_tz": "TIMESTAMP", "json": "STRING", "jsonb": "STRING",
-        "uuid": "STRING", "bytes": "BINARY",
-    }  # fmt: skip
-    known_types: ClassVar[KnownTypes] = {
-        "TINYINT": SmallInt(), "SMALLINT": SmallInt(), "INT": Integer(), "BIGINT": BigInt(), "FLOAT": Float(),
-        "DOUBLE": Double(), "DECIMAL": Numeric, "BOOLEAN": Boolean(), "STRING": Text(), "VARCHAR": String,
-        "CHAR": String, "DATE": Date(), "TIMESTAMP_NTZ": Timestamp(), "TIMESTAMP": TimestampTZ(), "BINARY": Bytes(),
-    }  # fmt: skip
-
-    def cast_text(self, text: exp.Expr, type: ColumnType) -> exp.Expression:
-        match type:
-            case UUID():
-                return call("LOWER", text.copy())
-            case Timestamp() | TimestampTZ():
-                # Spark reads an offset only after seconds.
-                short, full = text_literal(r"^(.{16})([Z+-].*)$"), text_literal("$1:00$2")
-                return super().cast_text(call("REGEXP_REPLACE", text.copy(), short, full), type)
-            case _:
-                return super().cast_text(text, type)
-
-    def cast_typed(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        plain = self.convert(value, self.type_name(type))
-        match type:
-            case UUID():
-                return choose((one_of(self.kind(value), ("void",)), plain), default=self.misfit(value, type))
-            case TimestampTZ():
-                # Spark would read a number as seconds since 1970.
-                timely = one_of(self.kind(value), (*self.time_types, "void"))
-                return choose((timely, plain), default=self.misfit(value, type))
-            case JSON() | JSONB():
-                return choose((_is_broken(plain), self.misfit(value, type)), default=plain.copy())
-            case String(length):
-                # The text of a float is long to say, so it is said once here: NULL means that it is too long.
-                number = call("REGEXP_SUBSTR", self._float_text(value), text_literal(f"^.{{0,{length}}}$"))
-                null = exp.Is(this=value.copy(), expression=exp.null())
-                number = call("COALESCE", number, choose((null, exp.null()), default=self.misfit(value, type)))
-                text = self._decoded(value)
-                too_long = exp.GT(this=call("LENGTH", text), expression=exp.Literal.number(length))
-                return choose(
-                    (one_of(self.kind(value), self.float_kinds), number),
-                    (too_long, self.misfit(value, type)),
-                    default=text.copy(),
-                )
-            case _:
-                return super().cast_typed(value, type)
-
-    def __init__(self, *, no_floats: Iterable[str] = ()) -> None:
-        # Columns known to hold no floats need no branch for them: Spark's parser pays dearly for long expressions.
-        self._no_floats = frozenset(name.casefold() for name in no_floats)
-
-    def shown(self, value: exp.Expr) -> exp.Expression:
-        if isinstance(value, exp.Column) and value.name.casefold() in self._no_floats:
-            return self._decoded(value)
-        is_float = one_of(self.kind(value), self.float_kinds)
-        return choose((is_float, self._float_text(value)), default=self._decoded(value))
-
-    def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        if isinstance(type, Timestamp | TimestampTZ):
-            return call("DATE_FORMAT", value.copy(), text_literal("yyyy-MM-dd HH:mm:ss.SSSSSS"))
-        return super().text(value, type)
-
-    def sha256(self, text: exp.Expr) -> exp.Expression:
-        return call("UNHEX", call("SHA2", text.copy(), exp.Literal.number(256)))
-
-    def matches(self, text: exp.Expr, shape: str) -> exp.Expression:
-        return call("REGEXP_LIKE", text.copy(), text_literal(rf"^(?:{shape})\z"))
-
-    def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
-        groups = text_literal(re.sub(r"\\(\d+)", r"$\1", iso))
-        parts = text_literal(rf"^{template.shape}\z")
-        return choose((self.matches(text, template.shape), call("REGEXP_REPLACE", text.copy(), parts, groups)))
-
-    def refuse(self, message: exp.Expr) -> exp.Expression:
-        return call("RAISE_ERROR", message)
-
-    def _float_text(self, value: exp.Expr) -> exp.Expression:
-        # By way of text, because not every type becomes a float, and this stands in queries over all of them.
-        plain = self.convert(value, self.text_type)
-        single = self.convert(self.convert(plain, "FLOAT"), "DOUBLE")
-        number = choose((one_of(self.kind(value), ("float",)), single), default=self.convert(plain, "DOUBLE"))
-        return _FLOAT_TEXT.transform(lambda node: number if isinstance(node, exp.Placeholder) else node)
-
-    def _decoded(self, value: exp.Expr) -> exp.Expression:
-        plain = self.convert(value, self.text_type)
-        is_binary = one_of(self.kind(value), ("binary",))
-        return choose((is_binary, call("VALIDATE_UTF8", plain)), default=plain.copy())
-
-
-# Java writes 12000000.0 as 1.2E7 and 1e+20 as 1.0E20, and some very large numbers with more digits than they need.
-_FLOAT_TEXT = parse_one(
-    r"""
-    ELEMENT_AT(TRANSFORM(ARRAY(:number), x -> CASE
-        WHEN x IS NULL THEN NULL
-        WHEN NOT REGEXP_LIKE(CAST(x AS STRING), '[EIN]') THEN CAST(x AS STRING)
-        WHEN ABS(x) BETWEEN 1e-4 AND 9999999999999998D
-            THEN REGEXP_REPLACE(CAST(CAST(x AS DECIMAL(38, 20)) AS STRING), '([.][0-9]+?)0*$', '$1')
-        ELSE REGEXP_REPLACE(LOWER(CASE
-            WHEN CAST(FORMAT_STRING('%.14e', x) AS DOUBLE) = x THEN FORMAT_STRING('%.14e', x)
-            WHEN CAST(FORMAT_STRING('%.15e', x) AS DOUBLE) = x THEN FORMAT_STRING('%.15e', x)
-            ELSE FORMAT_STRING('%.16e', x) END), '[.]?0+(?=e)|inity', '')
-        END), 1)
-    """,
-    read="spark",
-)
-
-
-def _is_broken(text: exp.Expr) -> exp.Expression:
-    """Whether a text is no JSON. Spark reads no further than the first value, so that has to fill both brackets."""
-    given = exp.Not(this=exp.Is(this=text.copy(), expression=exp.null()))
-    framed = (joined([text_literal(a), text.copy(), text_literal(z)]) for a, z in (("[", "]"), ('{"v":', "}")))
-    broken = [exp.Is(this=call("TRY_PARSE_JSON", one), expression=exp.null()) for one in framed]
-    return exp.And(this=given, expression=exp.Paren(this=exp.Or(this=broken[0], expression=broken[1])))
 
 
 def utc_text(value: datetime) -> str:

@@ -25,13 +25,13 @@ from ..strategies.base import INCOMING, TARGET, Append, Change, Replace, Upsert
 from ..types import JSON, JSONB, UUID, String, Text, TimestampTZ
 from .base import Actual, Applied, Backend, Capabilities, Frame, Load, Relation, SchemaChange
 from .connection import ObjectStoreLocalConnection
-from .dialect import SparkDialect
 from .file_commits import CommitLog, DataFile, Entry, LogState, Staging
 from .file_formats import FileFormat, file_format
 from .file_ledger import FileLedger
 from .file_table import DATA, FileReader, FileTable, Layout, data_files, frame_types
 from .frames import SPARK, FrameQueries, Tally, conform, mentions, null_rules, query_frame, schema_ddl
 from .owner import current_owner
+from .spark_dialect import SparkDialect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

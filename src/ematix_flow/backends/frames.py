@@ -17,7 +17,7 @@ from ..spec.run import Commit
 from ..spec.table import Column
 from ..types import ColumnType
 from .base import run_values
-from .dialect import SparkDialect
+from .spark_dialect import SparkDialect
 from .sql_text import replace_tables
 
 if TYPE_CHECKING:

@@ -42,9 +42,9 @@ from .base import (
     SchemaChange,
 )
 from .connection import MemoryConnection
-from .dialect import SparkDialect
 from .frames import SPARK, FrameQueries, arrow_frame, query_frame, schema_ddl
 from .owner import INTERRUPTED, is_alive
+from .spark_dialect import SparkDialect
 
 if TYPE_CHECKING:
     import pyarrow as pa

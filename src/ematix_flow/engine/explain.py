@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import assert_never
 
 from ..backends.base import Backend
-from ..backends.dialect import SparkDialect
+from ..backends.spark_dialect import SparkDialect
 from ..spec.table import Column
 from ..strategies.base import Change
 from .plan import Load, Plan, Read, Step, Transform

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..backends.base import Backend, Frame, Pushed, Relation
-from ..backends.dialect import Dialect, SparkDialect
+from ..backends.dialect import Dialect
+from ..backends.spark_dialect import SparkDialect
 from ..backends.workshop import Workshop
 from ..errors import BackendError
 from ..spec.place import Place, Query
