@@ -23,7 +23,11 @@ def test_the_list_is_sorted_and_aligned(flow: Flow) -> None:
 @pytest.mark.usefixtures("project")
 def test_the_list_as_json_has_the_documented_keys(flow: Flow) -> None:
     listed = json.loads(flow("list", "--format", "json").stdout)
-    assert {"name": "sync_customers", "kind": "pipeline", "schedule": "0 5 * * *"} in listed
+    (found,) = [each for each in listed if each["name"] == "sync_customers"]
+    assert (found["kind"], found["schedule"], found["mode"]) == ("pipeline", "0 5 * * *", "scd2")
+    assert set(found) == {
+        "name", "kind", "schedule", "mode", "target", "source_connection", "target_connection",
+    }  # fmt: skip
     assert {"name": "merge_people", "kind": "pipeline", "schedule": None} in listed
 
 

@@ -69,7 +69,7 @@ def test_an_unknown_run_exits_with_2(flow: Flow) -> None:
     flow("run", "sync_customers")
     result = flow("runs", "show", "zzzz")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "unknown run 'zzzz'" in result.stderr
+    assert "no run has an id that begins with 'zzzz'" in result.stderr
 
 
 @pytest.mark.usefixtures("project")

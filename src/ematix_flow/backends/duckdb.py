@@ -96,9 +96,15 @@ class DuckDBBackend(EmbeddedBackend):
         if isinstance(error, duckdb.TransactionException) and "onflict" in text:
             return ConflictError(f"{where}: {text}", hint="another transaction wrote the same rows; run again")
         if isinstance(error, duckdb.IOException | duckdb.ConnectionException):
-            is_locked = "lock" in text
-            hint = "DuckDB lets one process open a file at a time" if is_locked else "check the path and its folder"
-            return ConnectError(f"{where}: {text}", hint=hint)
+            if "lock on file" in text:
+                holder = re.search(r"Conflicting lock is held in (.+?)\.? (?:See also|$)", text)
+                by = f" ({holder.group(1)})" if holder else ""
+                return ConnectError(
+                    f"{where}: another process has {self.connection.path} open{by}",
+                    hint="DuckDB lets one process open a file at a time: close it there, or wait",
+                )
+            if "No files found" not in text:  # a file that a query names is no matter of the connection
+                return ConnectError(f"{where}: {text}", hint="check the path and its folder")
         return BackendError(f"{where}: {text}")
 
     def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:

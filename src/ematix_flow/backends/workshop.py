@@ -10,13 +10,13 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import BackendError, SessionError
 from .owner import current_owner, is_alive
+from .spark_errors import spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Workshop", "spark_errors"]
+__all__ = ["Workshop"]
 
 
 class Workshop:
@@ -68,30 +68,3 @@ def _scratch_parent(scratch: Path | None) -> Path:
             if not is_alive((left / _OWNER).read_text(encoding="utf-8")):
                 shutil.rmtree(left, ignore_errors=True)
     return parent
-
-
-@contextmanager
-def spark_errors() -> Iterator[None]:
-    """Spark's own exceptions in our words; its long stack of Java frames stays behind as the cause."""
-    try:
-        yield
-    except Exception as error:  # vendor boundary: only Spark's errors are taken, the rest goes on
-        if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
-            raise SessionError(
-                "Spark's Java process ended in the middle of the work",
-                hint="out of memory is the usual cause: raise [spark] memory; its log is in the cache folder, logs/",
-            ) from error
-        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
-            raise
-        message = _cause(error)
-        raise BackendError(f"Spark refused: {message}", hint="run again with -v to see Spark's own log") from error
-
-
-def _cause(error: Exception) -> str:
-    """The first line of what went wrong at the bottom: Spark wraps it in what it was doing at the time."""
-    java = getattr(error, "java_exception", None)
-    message = str(error)
-    while java is not None:
-        message = str(java.getMessage() or message)
-        java = java.getCause()
-    return message.strip().split("\n")[0]

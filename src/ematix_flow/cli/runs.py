@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import FlowError, UnknownNameError
+from ..errors import ConfigError, FlowError
 from ..spec.redaction import without_secrets
 from .failure import WRONG_CALL, fail, report, reported
 from .options import Format, Modules, Shape
@@ -111,7 +111,8 @@ def _note(connection: str, error: FlowError) -> None:
 def _find_run(runs: list[Run], start: str) -> Run:
     matches = [run for run in runs if run.run_id == start] or [run for run in runs if run.run_id.startswith(start)]
     if not matches:
-        fail(UnknownNameError("run", start, known=[run.run_id for run in runs[:5]]), WRONG_CALL)
+        hint = "`flow runs list` shows the newest" if runs else "no runs are recorded"
+        fail(ConfigError(f"no run has an id that begins with {start!r}", hint=hint), WRONG_CALL)
     if len(matches) > 1:
         ids = ", ".join(run.run_id for run in matches[:5])
         raise typer.BadParameter(f"{len(matches)} runs begin with {start!r}: {ids}", param_hint="RUN_ID")

@@ -140,6 +140,7 @@ def _intent(
         compare=compare,
         deletes=pipeline.handle_deletes,
         event_time=pipeline.event_timestamp_column is not None,
+        event_column=pipeline.event_timestamp_column or "event_ts",
         late=pipeline.late_events,
         ttl=pipeline.ttl,
         allow_empty_source=pipeline.allow_empty_source,

@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from ..backends.base import Backend, SchemaChange
 from ..backends.base import Load as OpenLoad
 from ..backends.owner import current_owner
-from ..backends.workshop import Workshop, spark_errors
+from ..backends.spark_errors import spark_errors
+from ..backends.workshop import Workshop
 from ..errors import BackendError, CheckError, ConflictError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
 from ..spec.pipeline import Pipeline

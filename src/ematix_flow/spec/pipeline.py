@@ -209,7 +209,7 @@ def _plain_values(declared: _Declared, options: Mapping[str, object]) -> dict[st
         raise declared.error("it has no mode", kind=SpecTypeError, hint=f"pass mode=, one of {', '.join(MODES)}")
     for keyword, allowed in _CLOSED.items():
         if keyword in given and given[keyword] not in allowed:
-            hint = nearest(keyword, str(given[keyword]), allowed)
+            hint = _meant(keyword, str(given[keyword])) or nearest(keyword, str(given[keyword]), allowed)
             raise declared.error(f"{keyword}={given[keyword]!r} is not possible", kind=UnsupportedError, hint=hint)
     for keyword, convert in _CONVERSIONS.items():
         if keyword in given:
@@ -224,6 +224,18 @@ _CLOSED: Mapping[str, tuple[str, ...]] = {
     "force_path": get_args(ForcedPath),
     "handle_deletes": ("hard", "soft"),
 }
+
+
+# What other tools call the modes.
+_SYNONYMS = {
+    "insert": "append", "overwrite": "truncate", "replace": "truncate", "full_refresh": "truncate", "full": "truncate",
+    "upsert": "merge", "update": "merge", "incremental": "append", "history": "scd2", "snapshot": "scd2",
+}  # fmt: skip
+
+
+def _meant(keyword: str, word: str) -> str | None:
+    meant = _SYNONYMS.get(word.casefold()) if keyword == "mode" else None
+    return f"mode={meant!r} does that" if meant else None
 
 
 def _rename(declared: _Declared, given: dict[str, object], old: str, new: str) -> None:

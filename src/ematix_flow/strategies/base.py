@@ -71,6 +71,8 @@ class Intent:
     """scd2: the columns whose change makes a new version."""
     deletes: Literal["hard", "soft"] | None = None
     event_time: bool = False
+    event_column: str = "event_ts"
+    """What the user calls the event time; for messages."""
     late: Literal["error", "ignore", "insert"] = "error"
     ttl: timedelta | None = None
     allow_empty_source: bool = False

@@ -42,12 +42,12 @@ def null_value(intent: Intent, columns: tuple[str, ...]) -> Guard:
     )
 
 
-def duplicate_key(names: tuple[str, ...]) -> Guard:
+def duplicate_key(names: tuple[str, ...], event_column: str = EVENT_TIME) -> Guard:
     """Refuses several incoming rows for one key: which of them counts would be chance."""
-    known = ", ".join("event_ts" if name == EVENT_TIME else name for name in names)
+    known = ", ".join(event_column if name == EVENT_TIME else name for name in names)
     return Guard(
         "duplicate-key",
-        duplicates(names),
+        duplicates(names, event_column),
         f"several incoming rows have the same key ({known})",
         "keep one row per key in the source query, for example the newest by ROW_NUMBER()",
     )
@@ -88,7 +88,7 @@ def null_event_time(intent: Intent) -> Guard:
     return Guard(
         "null-event-time",
         query,
-        "incoming rows have no event time (event_ts is NULL)",
+        f"incoming rows have no event time ({intent.event_column} is NULL)",
         "filter them out in the source query, or give them a default instant",
     )
 

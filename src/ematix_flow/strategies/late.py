@@ -19,8 +19,8 @@ def late_event(intent: Intent) -> Guard:
     keys = [named(as_text(cell(name, "l")), name) for name in intent.keys]
     return Guard(
         "late-event",
-        _late_rows(intent, [*keys, named(as_text(_later("_at")), "event_ts")]).limit(6, copy=False),
-        "incoming rows are older than the newest version of their key (event_ts before its valid_from)",
+        _late_rows(intent, [*keys, named(as_text(_later("_at")), intent.event_column)]).limit(6, copy=False),
+        f"incoming rows are older than the newest version of their key ({intent.event_column} before its valid_from)",
         'use late_events="ignore" to drop such rows or late_events="insert" to repair the history',
     )
 

@@ -151,9 +151,9 @@ def incoming_at(table: str, *, event_time: bool) -> exp.Expr:
     return cell(EVENT_TIME, table) if event_time else value("now")
 
 
-def duplicates(names: Sequence[str]) -> exp.Select:
-    """Values of `names` that several incoming rows share."""
-    shown = [named(as_text(cell(name, "i")), "event_ts" if name == EVENT_TIME else name) for name in names]
+def duplicates(names: Sequence[str], event_column: str = EVENT_TIME) -> exp.Select:
+    """Values of `names` that several incoming rows share; the event time is called as the user does."""
+    shown = [named(as_text(cell(name, "i")), event_column if name == EVENT_TIME else name) for name in names]
     query = select(*shown, from_=source(INCOMING, "i")).group_by(*cells(names, "i"), copy=False)
     several = exp.GT(this=exp.Count(this=exp.Star()), expression=number(1))
     return query.having(several, copy=False).limit(6, copy=False)

@@ -62,7 +62,8 @@ class Scd2(Strategy):
         guards = [null_key(intent), *self.null_guards(intent)]
         if intent.event_time:
             guards.append(null_event_time(intent))
-        guards.append(duplicate_key((*intent.keys, EVENT_TIME) if intent.event_time else intent.keys))
+        unique = (*intent.keys, EVENT_TIME) if intent.event_time else intent.keys
+        guards.append(duplicate_key(unique, intent.event_column))
         if intent.late == "error":
             guards.append(late_event(intent))
         if intent.deletes and not intent.allow_empty_source:
