@@ -13,7 +13,8 @@ import pytest
 from ematix_flow.backends.base import Backend
 from ematix_flow.backends.workshop import Workshop
 from ematix_flow.connections import DuckDBConnection, SQLiteConnection
-from ematix_flow.engine.source import Handle, call_function
+from ematix_flow.engine.handle import Handle
+from ematix_flow.engine.source import call_function
 from ematix_flow.errors import CheckError, RunError, SpecError, SpecTypeError, UserCodeError
 from ematix_flow.markers import pk
 from ematix_flow.spec import registry

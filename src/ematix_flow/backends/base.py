@@ -238,6 +238,10 @@ class Backend(ABC):
         """Run a query and forget its rows; only systems that can be pushed to answer."""
         raise self._runs_no_queries()
 
+    def execute(self, statements: Sequence[str]) -> int:
+        """Run statements in one transaction; gives how many rows they changed. Only systems with SQL of their own."""
+        raise self._runs_no_queries()
+
     def same_system(self, other: Backend) -> bool:
         """Whether a query for `other` can run here: the same database, whatever the connections are called."""
         return self is other

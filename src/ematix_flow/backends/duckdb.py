@@ -144,7 +144,10 @@ class DuckDBBackend(EmbeddedBackend):
         connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS {select} FROM read_parquet({files})")
 
     def rows_changed(self, cursor: SqlCursor) -> int:
-        return int(str(cursor.fetchall()[0][0]))
+        # A statement that changes rows answers with their number, under this name; others with rows of their own.
+        counts = [column[0] for column in cursor.description or ()] == ["Count"]
+        rows = cursor.fetchall()
+        return int(str(rows[0][0])) if counts and rows else 0
 
     def _portable(self, name: str, kind: str) -> str:
         """A column in a type that Parquet carries and Spark reads."""

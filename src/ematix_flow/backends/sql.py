@@ -193,6 +193,11 @@ class SqlBackend(Backend):
         with self.session() as connection:
             connection.execute(sql).fetchall()
 
+    def execute(self, statements: Sequence[str]) -> int:
+        """Run statements in one transaction; gives how many rows they changed."""
+        with self.session() as connection, self.transaction(connection):
+            return sum(max(0, self.rows_changed(connection.execute(self.user_sql(sql)))) for sql in statements)
+
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give."""
         with self.session() as connection:

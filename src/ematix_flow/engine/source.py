@@ -4,50 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 from ..backends.base import Backend
-from ..errors import FlowError, RunError, SpecTypeError, UserCodeError
+from ..errors import FlowError, SpecTypeError, UserCodeError
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Prefix, Query, TableRef
+from .handle import Handle
 
-__all__ = ["Handle", "call_function"]
-
-
-class Handle:
-    """What a pipeline function is given for a connection: what it is, and a question or two it may ask."""
-
-    def __init__(self, backend: Backend, *, live: bool = True) -> None:
-        self._backend, self._live = backend, live
-
-    @property
-    def name(self) -> str:
-        """The connection's name."""
-        return self._backend.connection.name
-
-    @property
-    def kind(self) -> str:
-        """The connection's kind."""
-        return self._backend.connection.kind
-
-    def dialect(self) -> str:
-        """The SQL dialect the connection's system speaks."""
-        return self._backend.dialect.name
-
-    def connection_info(self) -> Mapping[str, object]:
-        """The connection's fields, secrets redacted."""
-        return self._backend.connection.redacted()
-
-    def ping(self) -> str:
-        """A short description of the system, or ConnectError."""
-        if not self._live:
-            raise RunError(f"a preview opens nothing, and the pipeline asked connection {self.name!r}")
-        return self._backend.ping()
-
-    def __repr__(self) -> str:
-        return f"Handle({self._backend.connection!r})"
+__all__ = ["call_function"]
 
 
 def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live: bool = True) -> Place | None:
