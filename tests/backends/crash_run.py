@@ -1,14 +1,14 @@
 """Kills real processes in the middle of loads and tells what they left; run as a program by `test_crash`.
 
-A process forks for every kill point and opens nothing itself. The child wraps the connection that its backend hands
-out, counts statements, and kills itself before the n-th. Other children look at what is left and load again.
+A process forks for every kill point and opens nothing itself but, for loads through Spark, the session: its children
+use the session one after the other, while it waits. A child counts the steps of the run and the statements or file
+names that it changes, and kills itself before the n-th. Other children look at what is left and load again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import sys
@@ -53,15 +53,15 @@ SCENARIOS = {
 
 
 class Killer:
-    """Ends this process at the n-th event that looks like `pattern`; what the event was stays in a file."""
+    """Ends this process at the n-th event; what the event was stays in a file."""
 
-    def __init__(self, number: int, note: Path, pattern: str = "") -> None:
-        self.number, self.note, self.pattern = number, note, re.compile(pattern)
+    def __init__(self, number: int, note: Path) -> None:
+        self.number, self.note = number, note
         self.seen = 0
 
     def event(self, text: str) -> None:
         """Something is about to happen."""
-        self.seen += bool(self.pattern.search(text))
+        self.seen += 1
         if self.seen == self.number:
             self.note.write_text(text, encoding="utf-8")
             os.kill(os.getpid(), signal.SIGKILL)
@@ -96,6 +96,11 @@ def watch_files(_: Lab, killer: Killer) -> None:
         _watch_call(name, killer)
 
 
+def watch_steps(lab: Lab, killer: Killer) -> None:
+    """Count the beginning and the end of every step, too."""
+    lab.project.bus.subscribe(lambda event: killer.event(f"{type(event).__name__} {getattr(event, 'step', '')}"))
+
+
 def _watch_call(name: str, killer: Killer) -> None:
     real = getattr(os, name)
 
@@ -120,9 +125,10 @@ def prepare(lab: Lab, scenario: Scenario) -> None:
     lab.seed(*read_table(scenario.header, scenario.rows))
 
 
-def die(lab: Lab, watch: Callable[[Lab, Killer], None], killer: Killer) -> None:
+def die(lab: Lab, killer: Killer) -> None:
     """Load, and be killed; the end of the run is the last event."""
-    watch(lab, killer)
+    (watch_files if lab.lane.system.gaps else watch_statements)(lab, killer)
+    watch_steps(lab, killer)
     lab.run(at=CRASHED, token=TOKEN)
     killer.event("the end of the run")
 
@@ -189,17 +195,17 @@ def in_child(work: Callable[[], Any], answer: Path) -> Any:
     return json.loads(answer.read_text(encoding="utf-8"))
 
 
-def every_point(system: str, name: str, folder: Path) -> list[dict[str, Any]]:
-    """Kill a pushed load before every one of its statements, one process each."""
-    lane, scenario = Lane(BY_NAME[system], "same_db"), SCENARIOS[name]
+def every_point(lane: Lane, name: str, folder: Path, session: Callable[[], Any]) -> list[dict[str, Any]]:
+    """Kill a load before every one of its steps, statements and changes of names, one process each."""
+    scenario = SCENARIOS[name]
     base, answer, note = folder / "base", folder / "answer.json", folder / "note.txt"
     base.mkdir()
 
     def opened(place: Path) -> Lab:
-        return open_lab(lane, scenario, place, _no_spark)
+        return open_lab(lane, scenario, place, session)
 
     def death(place: Path, number: int) -> str:
-        die(opened(place), watch_statements, Killer(number, note))
+        die(opened(place), Killer(number, note))
         return "alive"
 
     def inspection(place: Path) -> dict[str, Any]:
@@ -223,25 +229,18 @@ def spark_lane(system: str) -> Lane:
     return Lane(target, "cross_db", BY_NAME["sqlite"] if target.gaps else None)
 
 
-def one_point(system: str, name: str, folder: Path, pattern: str) -> None:
-    """Kill a load through Spark before one event; others prepared the folder and look at it afterwards."""
-    with contextmanager(shared_session)() as spark:
-        lab = open_lab(spark_lane(system), SCENARIOS[name], folder, lambda: spark)
-        watch = watch_files if lab.lane.system.gaps else watch_statements
-        die(lab, watch, Killer(1, folder / "note.txt", pattern))
-
-
 def _no_spark() -> Any:
     raise AssertionError("the pushed path needs no Spark")
 
 
-def main(arguments: Sequence[str]) -> None:
-    system, name, folder, *pattern = arguments
-    if pattern:
-        one_point(system, name, Path(folder), pattern[0])
+def main(path: str, system: str, name: str, folder: str) -> None:
+    if path == "pushed":
+        found = every_point(Lane(BY_NAME[system], "same_db"), name, Path(folder), _no_spark)
     else:
-        print(json.dumps(every_point(system, name, Path(folder))))
+        with contextmanager(shared_session)() as spark:
+            found = every_point(spark_lane(system), name, Path(folder), lambda: spark)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])
