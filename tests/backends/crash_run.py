@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,16 @@ def _no_spark() -> Any:
     raise AssertionError("the pushed path needs no Spark")
 
 
+def load_modules() -> None:
+    """What every child needs: loaded here once, while nothing is open yet."""
+    for name in ("duckdb", "pyarrow", "sqlglot.dialects.duckdb", "sqlglot.dialects.sqlite", "sqlglot.optimizer"):
+        import_module(name)
+    for name in ("backends.duckdb", "backends.sqlite", "engine.plan", "engine.run", "engine.source", "strategies.scd2"):
+        import_module(f"ematix_flow.{name}")
+
+
 def main(path: str, system: str, name: str, folder: str) -> None:
+    load_modules()
     if path == "pushed":
         found = every_point(Lane(BY_NAME[system], "same_db"), name, Path(folder), _no_spark)
     else:
