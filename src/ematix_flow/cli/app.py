@@ -7,19 +7,19 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import connections, pipelines, preview, run, runs
+from . import connections, init, pipelines, preview, run, runs
 
 app = typer.Typer(
     name="flow",
     help="Declare tables, connections and pipelines as typed Python; plan and load them with Apache Spark.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("list")(pipelines.list_pipelines)
 app.command("run")(run.run_pipeline)
 app.command("preview")(preview.preview_pipeline)
 app.command("dry-run")(preview.dry_run_pipeline)
+app.command("init")(init.init_project)
 app.add_typer(runs.app, name="runs")
 app.add_typer(connections.app, name="connections")
 
