@@ -35,7 +35,8 @@ format: $(READY) ## Rewrite the code in the house format
 bench: $(READY) java ## Measure speed and memory, into docs/benchmarks.md
 	$(BIN)/python -m benchmarks --write
 
-docs: $(READY) ## Build the documentation into site/, warnings are errors
+docs: $(READY) ## Write generated tables and build the documentation into site/, warnings are errors
+	$(BIN)/python scripts/reference.py
 	$(BIN)/mkdocs build --strict
 
 lock: $(READY) ## Choose package versions again and write requirements.lock

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -58,6 +60,12 @@ def test_every_setting_is_explained_with_its_key_and_variable(field) -> None:  #
 def test_every_decision_is_listed() -> None:
     decisions = {Path(page).name for page in PAGES if re.match(r"decisions/\d", page)}
     assert set(re.findall(r"\(([^)]+\.md)\)", PAGES["decisions/index.md"])) == decisions
+
+
+def test_generated_tables_are_up_to_date() -> None:
+    script = DOCS.parent / "scripts" / "reference.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run `make docs`\n{done.stdout}{done.stderr}"
 
 
 def test_a_name_inside_a_code_block_is_no_explanation() -> None:
