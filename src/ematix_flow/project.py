@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,9 +131,8 @@ class Project:
             return RunResult(answer)
         if isinstance(declared, Pipeline):
             return self._run(self._planned(declared, answer), now=now, token=token, dry_run=dry_run)
-        at = now or datetime.now(UTC)
         return run_parts(
-            declared, lambda part: self._run(self._planned(part, answer), now=at, token=token, dry_run=dry_run)
+            declared, lambda part: self._run(self._planned(part, answer), now=now, token=token, dry_run=dry_run)
         )
 
     def preview(self, declared: AnyPipeline) -> PreviewResult:
@@ -153,10 +152,10 @@ class Project:
         """The plan with the exact counts of a run that leaves nothing; a failure is part of the answer."""
         from .engine.explain import explain_all, explain_unplanned
 
-        place, plans, at = self._place(declared), [], now or datetime.now(UTC)
+        place, plans = self._place(declared), []
         for part in declared.parts:
             try:
-                plans.append(self._tried(self._planned(part, place), at))
+                plans.append(self._tried(self._planned(part, place), now))
             except FlowError as error:
                 if isinstance(declared, Pipeline):
                     raise
@@ -282,7 +281,7 @@ class Project:
         has_steps = bool(plan.pipeline.transforms_post)
         return run_plan(plan, systems, now=now, token=token, dry_run=dry_run, after=after if has_steps else None)
 
-    def _tried(self, plan: Plan, now: datetime) -> PreviewResult:
+    def _tried(self, plan: Plan, now: datetime | None) -> PreviewResult:
         """A plan with what a run of it would have done."""
         from .engine.explain import explain
 
