@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -80,6 +80,8 @@ class _Analysis:
     """Where queries over the source's rows are analysed."""
 
     names: Sequence[str]
+    types: Mapping[str, ColumnType]
+    """The types of the columns, where they are known."""
     source_sql: str
     dialect: Dialect
     backend: Backend | None
@@ -117,7 +119,8 @@ def _analysis(
 ) -> Iterator[_Analysis | None]:
     if plan.path == "same_db" and plan.read.sql is not None:
         source_sql = target.user_sql(plan.read.sql)
-        yield _Analysis(target.query_columns(plan.read.sql), source_sql, target.dialect, target, workshop)
+        names, types = target.query_columns(plan.read.sql), target.query_types(plan.read.sql)
+        yield _Analysis(names, types, source_sql, target.dialect, target, workshop)
         return
     if plan.read.sql is None and not isinstance(plan.read.place, TableRef | Prefix):
         findings.notes.append("the rows come from the function itself and were not looked at")
@@ -132,7 +135,9 @@ def _analysis(
     view = f"{SOURCE}_{uuid.uuid4().hex}"
     frame.createOrReplaceTempView(view)
     try:
-        yield _Analysis(frame.columns, f"SELECT * FROM {dialect.quote(view)}", dialect, None, workshop)
+        known = {name: dialect.column_type(kind) for name, kind in frame.dtypes}
+        types = {name: found for name, found in known.items() if found is not None}
+        yield _Analysis(frame.columns, types, f"SELECT * FROM {dialect.quote(view)}", dialect, None, workshop)
     finally:
         frame.sparkSession.catalog.dropTempView(view)
 
@@ -140,12 +145,14 @@ def _analysis(
 def _validate_columns(plan: Plan, analysis: _Analysis, findings: Findings) -> None:
     """Every column that the source lacks, and every one whose declared type the source's can never be."""
     found = [column for column in plan.transform.columns if _has_column(plan, column, analysis, findings)]
+    hopeless = [text for column in found if (text := _hopeless(column, analysis.types)) is not None]
+    findings.errors += hopeless
     bare = replace(plan.pipeline, event_timestamp_column=None)
     event = plan.pipeline.event_timestamp_column
     if event is not None and event not in {column.name for column in plan.transform.columns}:
         with findings.gathered():
             incoming_query(plan.pipeline, (), analysis.names, analysis.dialect)
-    whole = analysis.complaint(bare, found) if found else None
+    whole = analysis.complaint(bare, found) if found and not hopeless else None
     if whole is None:
         return
     single = [(column, analysis.complaint(bare, (column,))) for column in found]
@@ -157,6 +164,34 @@ def _validate_columns(plan: Plan, analysis: _Analysis, findings: Findings) -> No
             without_secrets(f"column {column.name!r} cannot become {column.type}: {error.message}")
             for column, error in misfits
         ]
+
+
+_FAMILIES = {
+    **dict.fromkeys(("small_int", "integer", "big_int", "float", "double", "numeric"), "number"),
+    **dict.fromkeys(("date", "timestamp", "timestamp_tz"), "time"),
+    "boolean": "boolean",
+    "uuid": "uuid",
+    "bytes": "bytes",
+}
+_NEVER = {
+    "number": {"time", "uuid"},
+    "boolean": {"time", "uuid"},
+    "time": {"number", "boolean", "uuid"},
+    "uuid": {"number", "boolean", "time"},
+    "bytes": {"number", "boolean", "time"},
+}
+"""Per family of types, those that none of its values can become, whatever the system."""
+
+
+def _hopeless(column: Column, types: Mapping[str, ColumnType]) -> str | None:
+    """Why no value of the source's column can become the declared type."""
+    folded = {name.casefold(): known for name, known in types.items()}
+    given = types.get(column.name) or folded.get(column.name.casefold())
+    if given is None or column.normalizers:
+        return None
+    if _FAMILIES.get(column.type.kind) not in _NEVER.get(_FAMILIES.get(given.kind, ""), ()):
+        return None
+    return f"column {column.name!r} cannot become {column.type}: the source gives {given}"
 
 
 def _has_column(plan: Plan, column: Column, analysis: _Analysis, findings: Findings) -> bool:
