@@ -166,6 +166,8 @@ class Project:
         """What would stop a run, all of it at once; reads no row and writes none."""
         from .engine.validate import Findings, ValidateResult, validate_plan, validate_steps
 
+        if isinstance(declared, ScheduledPipeline):
+            raise no_plan(declared)
         whole, sql = Findings(), None
         place: Place | None = None
         names = {name for part in declared.parts for name in (part.source_connection, part.target_connection) if name}

@@ -80,7 +80,13 @@ def build_scheduled(
     record = ScheduledPipeline(
         name=name, declared_at=declared_at, function=function, schedule=schedule, timezone=timezone
     )
-    if handles_wanted(function):
+    try:
+        takes_nothing = not handles_wanted(function)
+    except ValueError:
+        takes_nothing = True  # a builtin need not tell its arguments
+    except TypeError:
+        takes_nothing = False
+    if not takes_nothing:
         hint = "use @ematix.pipeline for a function that is given connections"
         raise record.error("the function must take no arguments", kind=SpecTypeError, hint=hint)
     check_schedule(record, schedule, timezone)
