@@ -120,12 +120,16 @@ class Project:
         one result each, or PartialRunError where some have failed and the others were to go on.
         """
         from .engine.fan_out import run_parts
+        from .engine.post import check_steps
         from .engine.result import RunResult, call_scheduled
 
         if isinstance(declared, ScheduledPipeline):
             if dry_run:
                 raise no_plan(declared)
             return call_scheduled(declared)
+        if not (isinstance(declared, FanOut) and declared.continue_on_failure):
+            for part in declared.parts:
+                check_steps(part, self._systems(part)[1], self._names())
         answer = self._answer(declared, records=not dry_run)
         if isinstance(answer, dict):
             return RunResult(answer)

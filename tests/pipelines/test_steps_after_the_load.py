@@ -253,6 +253,16 @@ def test_a_reference_to_nothing_is_refused_before_the_load(shop: Shop) -> None:
     assert shop.runs() == []
 
 
+def test_the_steps_of_all_targets_are_checked_before_the_first_load(shop: Shop) -> None:
+    targets = [
+        ematix.target(Customer, mode="merge"),
+        ematix.target(Archive, mode="append", transforms_post=[ematix.transform_ref("nothing")]),
+    ]
+    with pytest.raises(UnknownNameError, match=r"people::main\.archive"):
+        declare(target=None, targets=targets, mode=None, transforms_post=None).run()
+    assert shop.runs() == []
+
+
 def test_several_statements_in_one_step_are_refused_before_the_load(shop: Shop) -> None:
     with pytest.raises(SpecError, match="has several statements"):
         declare(f"{SHOUT}; DELETE FROM main.customer").run()
