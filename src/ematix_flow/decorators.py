@@ -4,28 +4,47 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from .connections import connection as connection_decorator
 from .spec import registry
 from .spec.connection import Connection
-from .spec.origin import declared_at
-from .spec.pipeline import Pipeline, PipelineFunction, PipelineOptions, build_pipeline
+from .spec.fan_out import FanOut, Target, build_declaration, build_target
+from .spec.keywords import TargetOptions
+from .spec.origin import Origin, declared_at
+from .spec.pipeline import Pipeline, PipelineFunction, PipelineOptions
+from .spec.post import TransformRef, check_cycle
+from .spec.registered import ScheduledPipeline, build_transform
 from .spec.table import ManagedTable, build_table_class
 
 if TYPE_CHECKING:
     from .engine.explain import PreviewResult
     from .engine.result import RunResult
+    from .engine.validate import ValidateResult
 
-__all__ = ["Ematix", "PipelineHandle", "connection", "ematix", "pipeline", "table"]
+__all__ = [
+    "Ematix",
+    "PipelineHandle",
+    "connection",
+    "ematix",
+    "pipeline",
+    "register_pipeline",
+    "table",
+    "target",
+    "transform",
+    "transform_ref",
+]
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class PipelineHandle:
     """A declared pipeline: call it, or `run()` it, to load once."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline | FanOut, options: PipelineOptions | None = None) -> None:
         functools.update_wrapper(self, pipeline.function)
         self.pipeline = pipeline
+        self._options: PipelineOptions = options or {}
 
     @property
     def name(self) -> str:
@@ -41,20 +60,37 @@ class PipelineHandle:
 
         return current_project().run(self.pipeline)
 
-    def preview(self) -> PreviewResult:
-        """The plan, without opening any connection."""
+    def sync(self, *, dry_run: bool = False, **overrides: Unpack[PipelineOptions]) -> RunResult:
+        """Load once, now, with some options other than declared; the declaration stays as it is."""
         from .project import current_project
 
-        return current_project().preview(self.pipeline)
+        options: PipelineOptions = {**self._options, **overrides}
+        record = build_declaration(self.pipeline.function, options, self.pipeline.declared_at)
+        return current_project().run(record, dry_run=dry_run)
+
+    def preview(self) -> PreviewResult:
+        """The plan, without opening any connection."""
+        return self._preview()
 
     def dry_run(self) -> PreviewResult:
         """The plan with exact counts; leaves nothing."""
+        return self._preview(dry_run=True)
+
+    def validate(self) -> ValidateResult:
+        """What would stop a run; reads no row and writes none."""
         from .project import current_project
 
-        return current_project().dry_run(self.pipeline)
+        return current_project().validate(self.pipeline)
+
+    def _preview(self, *, dry_run: bool = False) -> PreviewResult:
+        from .project import current_project
+
+        project = current_project()
+        return project.dry_run(self.pipeline) if dry_run else project.preview(self.pipeline)
 
     def __repr__(self) -> str:
-        return f"<pipeline {self.name!r} into {self.pipeline.table.qualified_name} ({self.pipeline.mode})>"
+        parts = ", ".join(f"{part.table.qualified_name} ({part.mode})" for part in self.pipeline.parts)
+        return f"<pipeline {self.name!r} into {parts}>"
 
 
 def table(*, schema: str, name: str | None = None) -> Callable[[type], type[ManagedTable]]:
@@ -71,20 +107,60 @@ def table(*, schema: str, name: str | None = None) -> Callable[[type], type[Mana
 
 
 def pipeline(**options: Unpack[PipelineOptions]) -> Callable[[PipelineFunction], PipelineHandle]:
-    """Declare a load of the decorated function's rows into a table."""
+    """Declare a load of the decorated function's rows into a table, or into several."""
     place = declared_at()
 
     def declare(function: PipelineFunction) -> PipelineHandle:
-        record = build_pipeline(function, options, place)
-        registry.active().add("pipeline", record.name, record, place, qualname=getattr(function, "__qualname__", None))
-        return PipelineHandle(record)
+        record = build_declaration(function, options, place)
+        register_pipeline(record, place)
+        return PipelineHandle(record, options)
 
     return declare
+
+
+def target(table: type[ManagedTable], **options: Unpack[TargetOptions]) -> Target:
+    """One target of a pipeline that has several, with the options that are its own."""
+    return build_target(table, options)
+
+
+def transform(
+    *, name: str | None = None, target_connection: str | Connection | None = None, schedule: str | None = None
+) -> Callable[[Function], Function]:
+    """Declare a function that works on a connection, by itself or after loads; the function stays as it is."""
+    place = declared_at()
+    options = {"name": name, "target_connection": target_connection, "schedule": schedule}
+
+    def declare(function: Function) -> Function:
+        record = build_transform(function, options, place)
+        qualname = getattr(function, "__qualname__", None)
+        registry.active().add("transform", record.name, record, place, qualname=qualname)
+        return function
+
+    return declare
+
+
+def transform_ref(name: str) -> TransformRef:
+    """A step that runs the transform, or the pipeline, of that name."""
+    return TransformRef(name)
 
 
 def connection(declared: type) -> Connection:
     """Declare a connection by a class: attributes are its fields, `kind` among them."""
     return connection_decorator(declared)
+
+
+def register_pipeline(record: Pipeline | FanOut | ScheduledPipeline, place: Origin | None) -> None:
+    """Add a pipeline to the active registry, unless its steps lead back to it."""
+    active = registry.active()
+    refs = {name: _references(each, active) for name, each in active.pipelines.items()}
+    check_cycle(record, {**refs, record.name: _references(record, active)})
+    active.add("pipeline", record.name, record, place, qualname=getattr(record.function, "__qualname__", None))
+
+
+def _references(record: Pipeline | FanOut | ScheduledPipeline, active: registry.Registry) -> list[str]:
+    """The pipelines that a pipeline's steps run; a transform of the same name comes first."""
+    steps = [step for part in record.parts for step in part.transforms_post]
+    return [step.name for step in steps if isinstance(step, TransformRef) and step.name not in active.transforms]
 
 
 class Ematix:
@@ -93,6 +169,9 @@ class Ematix:
     table = staticmethod(table)
     pipeline = staticmethod(pipeline)
     job = pipeline
+    target = staticmethod(target)
+    transform = staticmethod(transform)
+    transform_ref = staticmethod(transform_ref)
     connection = staticmethod(connection)
 
     def __getattr__(self, name: str) -> object:

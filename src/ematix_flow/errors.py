@@ -17,6 +17,8 @@
     ├── RunError                           a run could not finish
     │   ├── UserCodeError                  the pipeline's own function failed
     │   ├── CheckError (ValueError)        the rows break a rule of the load
+    │   ├── PartialRunError                some targets of a pipeline failed
+    │   ├── StepError (ValueError)         a step after the load failed; the load is committed
     │   └── LeaseLostError                 another process owns the run now
     ├── SessionError                       Spark could not start or died
     └── MissingExtraError (ImportError)    an optional package is not installed
@@ -28,7 +30,7 @@ to do next, an optional ``declared_at`` place, and ``transient``, which alone de
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 __all__ = [
@@ -44,11 +46,13 @@ __all__ = [
     "FlowError",
     "LeaseLostError",
     "MissingExtraError",
+    "PartialRunError",
     "RunError",
     "SecretError",
     "SessionError",
     "SpecError",
     "SpecTypeError",
+    "StepError",
     "UnknownNameError",
     "UnsupportedError",
     "UserCodeError",
@@ -195,6 +199,28 @@ class CheckError(RunError, ValueError):
     """The incoming rows break a rule of the load; nothing was written."""
 
     code = "run.check"
+
+
+class PartialRunError(RunError):
+    """Some targets of a pipeline failed, or all; ``outcome`` has the results and the errors of each."""
+
+    code = "run.partial"
+
+    def __init__(self, message: str, outcome: Mapping[str, object], *, declared_at: object | None = None) -> None:
+        self.outcome = dict(outcome)
+        hint = "what was loaded is committed; run again when the cause is gone"
+        super().__init__(message, hint=hint, declared_at=declared_at)
+
+
+class StepError(RunError, ValueError):
+    """A step after the load failed; the load is committed, and ``result`` is what it gave."""
+
+    code = "run.step"
+
+    def __init__(self, message: str, result: Mapping[str, object], *, declared_at: object | None = None) -> None:
+        self.result = dict(result)
+        hint = "the load is committed and its rows stay; mend the step, then run it, or the pipeline, again"
+        super().__init__(message, hint=hint, declared_at=declared_at)
 
 
 class LeaseLostError(RunError):

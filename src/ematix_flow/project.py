@@ -5,25 +5,26 @@ The engine is loaded when a project first plans: listing what is declared needs 
 
 from __future__ import annotations
 
-import importlib
-import sys
-import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
 from .backends.workshop import Workshop
 from .config import Found, Settings, all_connections, find_connection
-from .errors import ConfigError, ConnectionLookupError, FlowError, UserCodeError
+from .errors import ConfigError, ConnectionLookupError, FlowError, SpecError, SpecTypeError, UserCodeError
 from .events import Bus
+from .modules import forget_modules, import_module
 from .secrets import expand
 from .spec import registry as registries
 from .spec.connection import Connection
+from .spec.fan_out import FanOut
 from .spec.pipeline import Pipeline
+from .spec.registered import RegisteredTransform, ScheduledPipeline
 from .spec.registry import Registry
 from .spec.run import Run
 
@@ -33,9 +34,18 @@ if TYPE_CHECKING:
     from .backends.base import Backend
     from .engine.explain import PreviewResult
     from .engine.plan import Plan
+    from .engine.post import ParentContext
     from .engine.result import RunResult
+    from .engine.validate import ValidateResult
+    from .spec.place import Place
 
-__all__ = ["Project", "current_project"]
+__all__ = ["AnyPipeline", "Project", "current_project", "no_plan"]
+
+DEFAULT = "default"
+"""The connection of whatever names none."""
+
+AnyPipeline = Pipeline | FanOut | ScheduledPipeline
+"""A load into one table, into several, or a function that loads by itself."""
 
 
 class Project:
@@ -60,9 +70,9 @@ class Project:
             )
         project = cls(settings, Registry())
         with project.active():
-            _forget_modules(settings.modules, settings.project_dir)
+            forget_modules(settings.modules, settings.project_dir)
             for module in settings.modules:
-                _import(module, settings)
+                import_module(module, settings)
         return project
 
     @contextmanager
@@ -71,13 +81,21 @@ class Project:
         with registries.scope(self.registry):
             yield self
 
-    def pipelines(self) -> list[Pipeline]:
+    def pipelines(self) -> list[AnyPipeline]:
         """Every pipeline, by name."""
         return [self.registry.pipelines[name] for name in sorted(self.registry.pipelines)]
 
-    def pipeline(self, name: str) -> Pipeline:
+    def pipeline(self, name: str) -> AnyPipeline:
         """The pipeline of that name."""
         return self.registry.get("pipeline", name)
+
+    def transforms(self) -> list[RegisteredTransform]:
+        """Every transform, by name."""
+        return [self.registry.transforms[name] for name in sorted(self.registry.transforms)]
+
+    def transform(self, name: str) -> RegisteredTransform:
+        """The transform of that name."""
+        return self.registry.get("transform", name)
 
     def connections(self) -> list[Found]:
         """Every connection that can be found, with its origin."""
@@ -91,41 +109,98 @@ class Project:
 
     def plan(self, pipeline: Pipeline, *, live: bool = True) -> Plan:
         """The steps of one run; calls the pipeline's function to learn its source."""
-        from .engine.plan import build_plan
-        from .engine.source import call_function
-
-        source, target = self._systems(pipeline, live=live)
-        return build_plan(pipeline, source, target, call_function(pipeline, source, target, live=live))
+        return self._planned(pipeline, self._place(pipeline, live=live), live=live)
 
     def run(
-        self, pipeline: Pipeline, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
+        self, declared: AnyPipeline, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
     ) -> RunResult:
-        """Run a pipeline once; a function that fails is a failed run too."""
-        try:
-            plan = self.plan(pipeline)
-        except UserCodeError as error:
-            if not dry_run:
-                self._record_failure(pipeline, error)
-            raise
-        return self._run(plan, now=now, token=token, dry_run=dry_run)
+        """Run a pipeline once; a function that fails is a failed run too.
 
-    def preview(self, pipeline: Pipeline) -> PreviewResult:
+        A function that gives a dictionary has loaded by itself, and the dictionary is the result. Several targets give
+        one result each, or PartialRunError where some have failed and the others were to go on.
+        """
+        from .engine.fan_out import run_parts
+        from .engine.post import check_steps
+        from .engine.result import RunResult, call_scheduled
+
+        if isinstance(declared, ScheduledPipeline):
+            if dry_run:
+                raise no_plan(declared)
+            return call_scheduled(declared)
+        if not (isinstance(declared, FanOut) and declared.continue_on_failure):
+            for part in declared.parts:
+                check_steps(part, self._systems(part)[1], self._names())
+        answer = self._answer(declared, records=not dry_run)
+        if isinstance(answer, dict):
+            return RunResult(answer)
+        if isinstance(declared, Pipeline):
+            return self._run(self._planned(declared, answer), now=now, token=token, dry_run=dry_run)
+        return run_parts(
+            declared, lambda part: self._run(self._planned(part, answer), now=now, token=token, dry_run=dry_run)
+        )
+
+    def preview(self, declared: AnyPipeline) -> PreviewResult:
         """The plan as data, without opening any connection or filling any reference."""
-        from .engine.explain import explain
+        from .engine.explain import explain, explain_all
+        from .engine.post import step_problems
 
-        return explain(self.plan(pipeline, live=False), *self._systems(pipeline, live=False))
+        place, plans = self._place(declared, live=False), []
+        for part in declared.parts:
+            source, target = self._systems(part, live=False)
+            shown = explain(self._planned(part, place, live=False), source, target)
+            notes = [error.message for _, error in step_problems(part, target, self._names())]
+            plans.append(replace(shown, notes=(*shown.notes, *notes)))
+        return explain_all(declared, plans)
 
-    def dry_run(self, pipeline: Pipeline, *, now: datetime | None = None) -> PreviewResult:
+    def dry_run(self, declared: AnyPipeline, *, now: datetime | None = None) -> PreviewResult:
         """The plan with the exact counts of a run that leaves nothing; a failure is part of the answer."""
-        from .engine.explain import explain
+        from .engine.explain import explain_all, explain_unplanned
 
-        plan = self.plan(pipeline)
-        try:
-            result = self._run(plan, now=now, dry_run=True)
-            counts = {name: count for name, count in result.items() if name.startswith(("rows_", "closed_"))}
-        except FlowError as error:
-            counts = {"error": f"{type(error).__name__}: {error}"}
-        return explain(plan, *self._systems(pipeline), dry_run=counts)
+        place, plans = self._place(declared), []
+        for part in declared.parts:
+            try:
+                plans.append(self._tried(self._planned(part, place), now))
+            except FlowError as error:
+                if isinstance(declared, Pipeline):
+                    raise
+                plans.append(explain_unplanned(part, error))
+        return explain_all(declared, plans)
+
+    def validate(self, declared: AnyPipeline) -> ValidateResult:
+        """What would stop a run, all of it at once; reads no row and writes none."""
+        from .engine.validate import Findings, ValidateResult, validate_plan, validate_steps
+
+        if isinstance(declared, ScheduledPipeline):
+            raise no_plan(declared)
+        whole, sql = Findings(), None
+        place: Place | None = None
+        names = {name for part in declared.parts for name in (part.source_connection, part.target_connection) if name}
+        for name in sorted(names):
+            with whole.gathered():
+                self.backend(name)
+        with whole.gathered():
+            place = self._place(declared, lenient=True)
+        failed = bool(whole.errors)
+        for part in () if failed else declared.parts:
+            found = Findings()
+            source, target = self._systems(part)
+            with found.gathered():
+                plan = self._planned(part, place)
+                sql = sql or plan.read.sql
+                validate_plan(plan, source, target, self.workshop, found)
+            validate_steps(part, target, self._names(), found)
+            prefix = "" if isinstance(declared, Pipeline) else f"{part.name.removeprefix(f'{declared.name}::')}: "
+            whole.errors += [f"{prefix}{text}" for text in found.errors]
+            whole.notes += [f"{prefix}{text}" for text in found.notes]
+        targets = ", ".join(dict.fromkeys(part.target_connection for part in declared.parts))
+        return ValidateResult(declared.name, not whole.errors, sql, tuple(whole.errors), targets, tuple(whole.notes))
+
+    def run_transform(self, name: str) -> RunResult:
+        """Run a transform by itself, now."""
+        from .engine.post import run_transform
+
+        transform = self.transform(name)
+        return run_transform(transform, self.backend(transform.target_connection or DEFAULT))
 
     def runs(
         self,
@@ -134,24 +209,24 @@ class Project:
         limit: int = 50,
         on_unread: Callable[[str, FlowError], None] | None = None,
     ) -> list[Run]:
-        """Recorded runs of this project's pipelines, newest first, from every system they load into.
+        """Recorded runs, newest first, from every system they load into; steps and transforms are among them.
 
         A system that cannot be read is an error, unless `on_unread` is there to be told its connection and why; it is
         an error still where no system can be read.
         """
-        wanted = [self.pipeline(pipeline)] if pipeline else self.pipelines()
+        wanted = self._recorded_names(pipeline)
         records: list[Run] = []
         unread: dict[str, FlowError] = {}
-        for each in wanted:
-            if each.target_connection not in unread:
+        for connection, name in wanted:
+            if connection not in unread:
                 try:
-                    records += self.backend(each.target_connection).ledger.runs(pipeline=each.name, limit=limit)
+                    records += self.backend(connection).ledger.runs(pipeline=name, limit=limit)
                 except FlowError as error:
-                    unread[each.target_connection] = error
-        for name, reason in unread.items():
-            if on_unread is None or unread.keys() == {each.target_connection for each in wanted}:
+                    unread[connection] = error
+        for connection, reason in unread.items():
+            if on_unread is None or unread.keys() == {each for each, _ in wanted}:
                 raise reason
-            on_unread(name, reason)
+            on_unread(connection, reason)
         return sorted(records, key=lambda run: run.started_at, reverse=True)[:limit]
 
     def close(self) -> None:
@@ -165,29 +240,109 @@ class Project:
             close_session()
             self._started_spark = False
 
+    def _answer(
+        self, declared: Pipeline | FanOut, *, live: bool = True, records: bool = False, lenient: bool = False
+    ) -> Place | dict[str, object] | None:
+        """What the function says, called once; its failure is recorded for every load that it stops."""
+        from .engine.run import record_failure
+        from .engine.source import call_function
+
+        first = declared.parts[0]
+        if isinstance(declared, Pipeline) or not (lenient or declared.continue_on_failure):
+            for part in declared.parts:
+                self._systems(part, live=live)
+        source = self._system(first, first.source_connection or first.target_connection, live=live)
+        target = self._system(first, first.target_connection, live=live) if first.parameters > 1 else source
+        try:
+            return call_function(replace(first, name=declared.name), source, target, live=live)
+        except UserCodeError as error:
+            for part in declared.parts if records else ():
+                record_failure(part, self.backend(part.target_connection), error)
+            raise
+
+    def _place(self, declared: AnyPipeline, *, live: bool = True, lenient: bool = False) -> Place | None:
+        """Where the rows are; an error where nobody but the function itself knows."""
+        if isinstance(declared, ScheduledPipeline):
+            raise no_plan(declared)
+        answer = self._answer(declared, live=live, lenient=lenient)
+        if isinstance(answer, dict):
+            raise no_plan(declared)
+        return answer
+
+    def _planned(self, pipeline: Pipeline, place: Place | None, *, live: bool = True) -> Plan:
+        from .engine.plan import build_plan
+
+        return build_plan(pipeline, *self._systems(pipeline, live=live), place)
+
     def _run(
         self, plan: Plan, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
     ) -> RunResult:
+        from .engine.post import check_steps, run_steps
         from .engine.run import Systems, run_plan
 
-        systems = Systems(*self._systems(plan.pipeline), self.workshop, self.bus)
-        return run_plan(plan, systems, now=now, token=token, dry_run=dry_run)
+        source, target = self._systems(plan.pipeline)
+        check_steps(plan.pipeline, target, self._names())
+        after = partial(run_steps, plan.pipeline, target, partial(self._refer, target))
+        systems = Systems(source, target, self.workshop, self.bus)
+        has_steps = bool(plan.pipeline.transforms_post)
+        return run_plan(plan, systems, now=now, token=token, dry_run=dry_run, after=after if has_steps else None)
 
-    def _record_failure(self, pipeline: Pipeline, error: UserCodeError) -> None:
-        from .engine.run import record_failure
+    def _tried(self, plan: Plan, now: datetime | None) -> PreviewResult:
+        """A plan with what a run of it would have done."""
+        from .engine.explain import explain
 
-        record_failure(pipeline, self.backend(pipeline.target_connection), error)
+        try:
+            result = self._run(plan, now=now, dry_run=True)
+            counts = {name: count for name, count in result.items() if name.startswith(("rows_", "closed_"))}
+        except FlowError as error:
+            counts = {"error": f"{type(error).__name__}: {error}"}
+        return explain(plan, *self._systems(plan.pipeline), dry_run=counts)
+
+    def _refer(self, target: Backend, name: str, parent: ParentContext) -> Mapping[str, object] | None:
+        """Run what a step refers to: a transform on its own connection or the load's, or a whole pipeline."""
+        from .engine.post import call_transform
+
+        transform = self.registry.transforms.get(name)
+        if transform is None:
+            result = self.run(self.pipeline(name))
+            return {"pipeline": name, "run_id": result.get("run_id")}
+        own = transform.target_connection
+        return call_transform(transform, target if own is None else self.backend(own), parent)
+
+    def _names(self) -> set[str]:
+        """Everything that a step can refer to."""
+        return {*self.registry.transforms, *self.registry.pipelines}
+
+    def _recorded_names(self, name: str | None) -> list[tuple[str, str]]:
+        """Connections, and the names under which runs are recorded there."""
+        parts = [part for each in self.pipelines() if name in (None, each.name) for part in each.parts]
+        transforms = [each for each in self.transforms() if name in (None, each.name)]
+        if name is not None and not transforms:
+            self.pipeline(name)
+        wanted = [(part.target_connection, part.name) for part in parts]
+        for each in transforms:
+            if each.target_connection is not None or self._has_connection(DEFAULT):
+                wanted.append((each.target_connection or DEFAULT, each.name))
+        return list(dict.fromkeys(wanted))
 
     def _systems(self, pipeline: Pipeline, *, live: bool = True) -> tuple[Backend, Backend]:
-        system = self.backend if live else self._closed_backend
+        target = self._system(pipeline, pipeline.target_connection, live=live)
+        is_one = pipeline.source_connection in (None, pipeline.target_connection)
+        return (target if is_one else self._system(pipeline, str(pipeline.source_connection), live=live)), target
+
+    def _system(self, pipeline: Pipeline, name: str, *, live: bool) -> Backend:
         try:
-            target = system(pipeline.target_connection)
-            is_one = pipeline.source_connection in (None, pipeline.target_connection)
-            source = target if is_one else system(str(pipeline.source_connection))
+            return self.backend(name) if live else self._closed_backend(name)
         except ConnectionLookupError as error:
             message = f"pipeline {pipeline.name!r}: {error.message}"
             raise ConnectionLookupError(message, hint=error.hint, declared_at=pipeline.declared_at) from None
-        return source, target
+
+    def _has_connection(self, name: str) -> bool:
+        try:
+            self._connection(name)
+        except ConnectionLookupError:
+            return False
+        return True
 
     def _closed_backend(self, name: str) -> Backend:
         """The system behind a connection as it was declared: it tells what can be told without opening it."""
@@ -232,55 +387,10 @@ def current_project() -> Project:
     return _current[registry]
 
 
-_directories: set[Path] = set()
-"""The folders from which this process has loaded projects."""
-
-
-def _forget_modules(named: Sequence[str], directory: Path) -> None:
-    """Let the modules of projects be imported anew, whoever imports them: their declarations belong to this load."""
-    for name in named:
-        sys.modules.pop(name, None)
-    _directories.add(directory.resolve())
-    running = {"__main__"}  # what is being executed now must find itself again
-    frame = sys._getframe()
-    while frame := frame.f_back:  # type: ignore[assignment]
-        running.add(str(frame.f_globals.get("__name__")))
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
-        if name not in running and isinstance(file, str) and _is_project_file(Path(file)):
-            del sys.modules[name]
-
-
-def _is_project_file(file: Path) -> bool:
-    """Whether a module's file is a project's own: no library, not this package, nothing compiled."""
-    file = file.resolve()
-    libraries = (Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib")).resolve())
-    return (
-        file.suffix in (".py", "")
-        and any(file.is_relative_to(directory) for directory in _directories)
-        and not any(file.is_relative_to(library) for library in libraries)
-        and not {"site-packages", "dist-packages", ".venv"} & set(file.parts)
+def no_plan(declared: AnyPipeline) -> SpecError:
+    """The error for asking what a function that loads by itself would do."""
+    return declared.error(
+        "its function loads by itself, so nobody knows what it would do",
+        kind=SpecTypeError,
+        hint="let a function behind @ematix.pipeline return the query of its source",
     )
-
-
-def _import(module: str, settings: Settings) -> None:
-    """Import a user's module, with the project's directory first on the path."""
-    directory = settings.project_dir
-    sys.path[:] = [str(directory), *(entry for entry in sys.path if entry != str(directory))]
-    importlib.invalidate_caches()
-    try:
-        importlib.import_module(module)
-    except FlowError:
-        raise
-    except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0] and error.name != module:
-            raise UserCodeError(f"module {module!r} could not be imported: {error}") from error
-        origin = settings.origins.get("modules", "the code")
-        raise ConfigError(
-            f"there is no module {module!r} in {directory}",
-            hint=f"the modules come from {origin}; name them without .py",
-        ) from error
-    except Exception as error:  # user code is a boundary: its failure is named, its cause kept
-        raise UserCodeError(
-            f"module {module!r} failed while it was imported: {type(error).__name__}: {error}"
-        ) from error

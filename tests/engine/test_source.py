@@ -101,7 +101,12 @@ def test_a_place_is_taken_as_it_is(call: Call, place: Place) -> None:
     assert call(lambda source: place) is place
 
 
-@pytest.mark.parametrize("answer", [{"rows": 1}, 7, ["SELECT 1"], b"SELECT 1"])
+def test_a_dictionary_is_the_result_of_a_function_that_loads_by_itself(call: Call) -> None:
+    answer = {"rows": 1}
+    assert call(lambda: answer) is answer
+
+
+@pytest.mark.parametrize("answer", [7, ["SELECT 1"], b"SELECT 1"])
 def test_another_answer_is_a_type_error_with_its_place(call: Call, answer: object) -> None:
     with pytest.raises(SpecTypeError, match=f"pipeline 'customers'.*returned {type(answer).__name__}") as caught:
         call(lambda source: answer)

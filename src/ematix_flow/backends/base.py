@@ -222,6 +222,10 @@ class Backend(ABC):
         """The column names a query would give; only systems that can be pushed to answer."""
         raise self._runs_no_queries()
 
+    def query_types(self, sql: str) -> Mapping[str, ColumnType]:
+        """The types a query would give, of the columns whose type is known before there are rows."""
+        return {}
+
     def user_sql(self, sql: str) -> str:
         """A user's query as this system must be given it."""
         return strip_terminator(sql, self.dialect.name)

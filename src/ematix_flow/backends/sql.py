@@ -6,7 +6,7 @@ A database adds facts (its dialect, its reflection, how rows travel between it a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,6 +20,7 @@ from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Commit
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Change
+from ..types import ColumnType
 from .base import Actual, Backend, Load, Pushed, Relation
 from .sql_change import STAGED, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
@@ -203,6 +204,13 @@ class SqlBackend(Backend):
         with self.session() as connection:
             cursor = connection.execute(f"SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source LIMIT 0")
             return tuple(str(column[0]) for column in cursor.description or ())
+
+    def query_types(self, sql: str) -> Mapping[str, ColumnType]:
+        """The types a query would give, as far as the driver tells them."""
+        with self.session() as connection:
+            cursor = connection.execute(f"SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source LIMIT 0")
+            found = {str(column[0]): self.dialect.column_type(str(column[1])) for column in cursor.description or ()}
+        return {name: known for name, known in found.items() if known is not None}
 
     @contextmanager
     def load(self, incoming: Relation, table: Table, commit: Commit) -> Iterator[Load]:

@@ -111,8 +111,12 @@ class SqlLedger(Ledger):
     def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:
         """Records, newest first."""
         where = {} if pipeline is None else {"pipeline_name": pipeline}
-        rows = self._select(HISTORY, HISTORY.column_names, where, order="started_at", limit=limit)
-        return [_run(dict(zip(HISTORY.column_names, row, strict=True))) for row in rows]
+        # A table that an older version made has fewer columns until the next run adds them.
+        actual = self.backend.columns(TableRef(SCHEMA, HISTORY.name))
+        names = [name for name in HISTORY.column_names if actual is not None and name in actual.column_names]
+        rows = self._select(HISTORY, names, where, order="started_at", limit=limit)
+        missing = dict.fromkeys(HISTORY.column_names)
+        return [_run({**missing, **dict(zip(names, row, strict=True))}) for row in rows]
 
     def has_token(self, connection: SqlConnection, token: str) -> bool:
         """Whether a load with this token was committed."""
@@ -270,6 +274,9 @@ def _history_row(run: Run) -> dict[str, object]:
         "status": run.status,
         **rows,
         "error_message": run.error,
+        "parent_run_id": run.parent_run_id,
+        "step_name": run.step_name,
+        "metrics_json": run.metrics_json,
         "watermark_before": run.bookmark_before,
         "watermark_after": run.bookmark_after,
         "owner": run.owner,
@@ -293,6 +300,9 @@ def _run(row: Mapping[str, object]) -> Run:
         status=str(row["status"]),  # type: ignore[arg-type]
         rows={name: int(str(row[name])) for name in _COUNTS if row[name] is not None},
         error=text("error_message"),
+        parent_run_id=text("parent_run_id"),
+        step_name=text("step_name"),
+        metrics_json=text("metrics_json"),
         bookmark_before=text("watermark_before"),
         bookmark_after=text("watermark_after"),
         owner=text("owner") or "",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import connections, init, pipelines, preview, run, runs
+from . import connections, init, pipelines, preview, run, runs, transform, validate
 
 app = typer.Typer(
     name="flow",
@@ -20,7 +20,9 @@ app.command("run")(run.run_pipeline)
 app.command("preview")(preview.preview_pipeline)
 app.command("dry-run")(preview.dry_run_pipeline)
 app.command("init")(init.init_project)
+app.command("validate")(validate.validate_pipelines)
 app.add_typer(runs.app, name="runs")
+app.add_typer(transform.app, name="transform")
 app.add_typer(connections.app, name="connections")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from ..errors import FlowError, UserCodeError
+from ..errors import FlowError, StepError, UserCodeError
 from ..spec.origin import Origin
 from ..spec.redaction import without_secrets
 
@@ -90,7 +90,8 @@ def _details(error: BaseException) -> list[Text]:
     found: list[tuple[str, str]] = []
     if isinstance(error, FlowError) and error.declared_at is not None:
         found.append(("declared at", _place(error.declared_at)))
-    if isinstance(error, UserCodeError) and (raised := _raised_at(error.__cause__)):
+    cause = error.__cause__.__cause__ if isinstance(error, StepError) and error.__cause__ else error.__cause__
+    if isinstance(error, UserCodeError | StepError) and (raised := _raised_at(cause)):
         found.append(("raised at", raised))
     found += [("note", note) for note in getattr(error, "__notes__", ())]
     if isinstance(error, FlowError) and error.hint:

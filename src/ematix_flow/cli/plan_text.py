@@ -14,7 +14,7 @@ from .screen import aligned, facts
 from .sql_text import laid_out
 
 if TYPE_CHECKING:
-    from ..engine.explain import PreviewResult, TargetPlan
+    from ..engine.explain import PreviewResult, TargetPlan, TransformPlan
 
 _SHORT_LINES = 14
 """Lines of a statement that are shown unless everything is asked for."""
@@ -33,10 +33,11 @@ def describe_plan(plan: PreviewResult, *, verbose: bool = False, colored: bool =
             parts += ["", *_target_page(target, verbose=verbose, colored=colored)]
     else:
         parts += ["", aligned(map(_target_line, plan.targets)), "Show each target's plan with -v."]
-    if plan.source_sql and verbose:
-        parts += ["", _heading("Incoming rows"), _statements([plan.source_sql], verbose=verbose, colored=colored)]
+    incoming = [target.source_sql for target in plan.targets if target.source_sql] or [plan.source_sql or ""]
+    if any(incoming) and verbose:
+        parts += ["", _heading("Incoming rows"), _statements(incoming, verbose=verbose, colored=colored)]
     if plan.transforms_post:
-        parts += ["", _heading("After the load"), _bullets(plan.transforms_post)]
+        parts += ["", _heading("After the load"), _bullets([_step_line(step, plan) for step in plan.transforms_post])]
     if plan.notes:
         parts += ["", _heading("Notes"), _bullets(plan.notes)]
     return parts
@@ -76,6 +77,11 @@ def _target_facts(target: TargetPlan) -> Iterable[tuple[str, RenderableType]]:
         yield "Dry run", Text(f"failed: {without_secrets(target.dry_run_error)}", "red")
     elif target.dry_run_rows_affected:
         yield "Dry run", Text(_counts(target.dry_run_rows_affected), "green")
+
+
+def _step_line(step: TransformPlan, plan: PreviewResult) -> str:
+    where = f" after {step.target}" if len(plan.targets) > 1 else ""
+    return f"{step.kind}{where}: {step.summary}"
 
 
 def _target_line(target: TargetPlan) -> tuple[str, ...]:

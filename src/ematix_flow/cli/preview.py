@@ -9,7 +9,7 @@ from .failure import FAILED, fail, reported
 from .options import Format, Modules, NoColor, PipelineName, Shape, Verbose
 from .progress import watched
 from .screen import answers, show, show_line
-from .workspace import find_pipeline, opened, users_prints
+from .workspace import find_planned, opened, users_prints
 
 if TYPE_CHECKING:
     from ..engine.explain import PreviewResult
@@ -24,7 +24,7 @@ def preview_pipeline(
 ) -> None:
     """Show what a run would do, without reading or writing anything."""
     with reported(verbose=verbose), opened(modules, verbose=verbose) as project:
-        pipeline = find_pipeline(project, name)
+        pipeline = find_planned(project, name)
         with users_prints():
             plan = project.preview(pipeline)
         _show_plan(plan, format, verbose=verbose, no_color=no_color)
@@ -39,13 +39,13 @@ def dry_run_pipeline(
 ) -> None:
     """Run a pipeline, count exactly, and leave nothing behind; fails where the run would fail."""
     with reported(verbose=verbose), opened(modules, verbose=verbose) as project:
-        pipeline = find_pipeline(project, name)
+        pipeline = find_planned(project, name)
         with watched(project, verbose=verbose):
             plan = project.dry_run(pipeline)
         _show_plan(plan, format, verbose=verbose, no_color=no_color)
         errors = [target.dry_run_error for target in plan.targets if target.dry_run_error is not None]
         if errors:
-            fail(RunError(f"the dry run of {name!r} failed: {errors[0]}"), FAILED)
+            fail(RunError(f"the dry run of {name!r} failed: {'; '.join(errors)}"), FAILED)
 
 
 def _show_plan(plan: PreviewResult, format: Format, *, verbose: bool, no_color: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from ..spec.redaction import without_secrets
 from .failure import WRONG_CALL, fail, report, reported
 from .options import Format, Modules, Shape
 from .screen import Header, aligned, answers, facts, notices, show, show_json
-from .workspace import find_pipeline, opened
+from .workspace import find_recorded, opened
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,6 +43,8 @@ class Status(StrEnum):
     RUNNING = "running"
     SUCCESS = "success"
     FAILED = "failed"
+    TRANSFORM_SUCCESS = "transform_success"
+    TRANSFORM_FAILED = "transform_failed"
 
 
 @app.command("list")
@@ -56,7 +59,7 @@ def list_runs(
 ) -> None:
     """List recorded runs, the newest first."""
     with reported(), opened(modules) as project:
-        name = find_pipeline(project, pipeline).name if pipeline else None
+        name = find_recorded(project, pipeline) if pipeline else None
         searched = limit if status is None else _SEARCHED
         found = project.runs(pipeline=name, limit=searched, on_unread=_note)
         found = [run for run in found if status is None or run.status == status][:limit]
@@ -90,7 +93,7 @@ def run_record(run: Run) -> dict[str, object]:
     return {
         "run_id": run.run_id,
         "pipeline": run.pipeline,
-        "target": f"{run.schema}.{run.table}",
+        "target": f"{run.schema}.{run.table}" if run.table else None,
         "mode": run.mode,
         "path": run.path,
         "status": run.status,
@@ -100,6 +103,9 @@ def run_record(run: Run) -> dict[str, object]:
         **_rows(run),
         "watermark_before": run.bookmark_before,
         "watermark_after": run.bookmark_after,
+        "parent_run_id": run.parent_run_id,
+        "step": run.step_name,
+        "metrics": json.loads(run.metrics_json) if run.metrics_json else None,
         "error": without_secrets(run.error) if run.error else None,
     }
 
@@ -129,7 +135,7 @@ def _cells(run: Run) -> tuple[str, ...]:
     )
     return (
         run.run_id[:_SHORT_ID],
-        run.pipeline,
+        f"{run.pipeline} {run.step_name}" if run.step_name else run.pipeline,
         run.mode,
         run.status,
         f"{run.started_at:%Y-%m-%d %H:%M}",

@@ -11,8 +11,7 @@ from ..errors import ConfigError, SpecError, UnknownNameError, UserCodeError
 from .failure import WRONG_CALL, fail
 
 if TYPE_CHECKING:
-    from ..project import Project
-    from ..spec.pipeline import Pipeline
+    from ..project import AnyPipeline, Project
 
 
 @contextmanager
@@ -36,12 +35,28 @@ def opened(modules: Sequence[str] | None, *, verbose: bool = False, needs_module
         project.close()
 
 
-def find_pipeline(project: Project, name: str) -> Pipeline:
+def find_pipeline(project: Project, name: str) -> AnyPipeline:
     """The pipeline of that name; an unknown one is a wrong call, whatever happens inside pipelines later."""
     try:
         return project.pipeline(name)
     except UnknownNameError as error:
         fail(error, WRONG_CALL)
+
+
+def find_planned(project: Project, name: str) -> AnyPipeline:
+    """The pipeline of that name; one that loads by itself cannot be looked into, so asking for it is a wrong call."""
+    from ..project import no_plan
+
+    declared = find_pipeline(project, name)
+    if not declared.parts:
+        fail(no_plan(declared), WRONG_CALL)
+    return declared
+
+
+def find_recorded(project: Project, name: str) -> str:
+    """The name of a pipeline or a transform, under which runs are recorded."""
+    known = {each.name for each in project.transforms()}
+    return name if name in known else find_pipeline(project, name).name
 
 
 def users_prints() -> AbstractContextManager[IO[str]]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import assert_never
+from typing import Literal, assert_never
 
 from ..backends.base import Backend
 from ..backends.spark_dialect import SparkDialect
+from ..errors import FlowError
+from ..spec.fan_out import FanOut
+from ..spec.pipeline import Pipeline
+from ..spec.registered import ScheduledPipeline
 from ..spec.table import Column
 from ..strategies.base import Change
-from .plan import Load, Plan, Read, Step, Transform
+from .plan import After, Load, Plan, Read, Step, Transform
 from .transform import SOURCE, incoming_query, pushed_sql
 
-__all__ = ["PreviewResult", "TargetPlan", "explain"]
+__all__ = ["PreviewResult", "TargetPlan", "TransformPlan", "explain", "explain_all", "explain_unplanned"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,21 @@ class TargetPlan:
     guarantee: str
     plan_sql: tuple[str, ...]
     plan_sql_label: str
+    source_sql: str | None = None
+    """The whole query that gives this table its incoming rows."""
     dry_run_rows_affected: Mapping[str, object] = field(default_factory=dict)
     dry_run_error: str | None = None
+
+
+@dataclass(frozen=True)
+class TransformPlan:
+    """A step that would run after a load."""
+
+    kind: Literal["sql", "callable", "transform_ref"]
+    summary: str
+    """The first line of a statement, a function's name, or the name that is referred to."""
+    target: str
+    """The table whose load comes before."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +63,8 @@ class PreviewResult:
 
     pipeline_name: str
     schedule: str | None
-    mode: str
+    mode: str | None
+    """None where there are several targets."""
     source_connection_name: str
     source_connection_info: Mapping[str, object]
     steps: tuple[str, ...]
@@ -56,11 +74,12 @@ class PreviewResult:
     cleaning: tuple[str, ...]
     """The normalizers of each column, in order."""
     source_sql: str | None
-    """The whole query that gives the incoming rows: cleaned, and cast to the declared types."""
+    """The whole query that gives the incoming rows: cleaned, and cast to the declared types. Several targets have
+    one each."""
     targets: tuple[TargetPlan, ...]
     is_dry_run: bool = False
     notes: tuple[str, ...] = ()
-    transforms_post: tuple[str, ...] = ()
+    transforms_post: tuple[TransformPlan, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """The plan as a dictionary."""
@@ -103,6 +122,7 @@ def explain(
         guarantee=target.can.guarantee,
         plan_sql=tuple(target.explain(load.table, _change(plan))),
         plan_sql_label=LABELS[pipeline.mode],
+        source_sql=_incoming_sql(plan, target),
         dry_run_rows_affected=rows,
         dry_run_error=None if error is None else str(error),
     )
@@ -115,10 +135,66 @@ def explain(
         steps=tuple(_in_words(step, plan, target) for step in plan.steps),
         source_query=plan.read.sql or str(plan.read.place),
         cleaning=tuple(_cleaning(column) for column in plan.transform.columns if column.normalizers),
-        source_sql=_incoming_sql(plan, target),
+        source_sql=change.source_sql,
         targets=(change,),
         is_dry_run=dry_run is not None,
         notes=plan.notes,
+        transforms_post=tuple(
+            TransformPlan(step.kind, step.summary, load.table.qualified_name) for step in pipeline.transforms_post
+        ),
+    )
+
+
+def explain_all(declared: Pipeline | FanOut | ScheduledPipeline, plans: Sequence[PreviewResult]) -> PreviewResult:
+    """The plans of all parts as one: the first says what is read, each says what becomes of its table."""
+    first = next((plan for plan in plans if plan.source_query), plans[0])
+    several = len(plans) > 1
+    return replace(
+        first,
+        pipeline_name=declared.name,
+        schedule=declared.schedule,
+        mode=None if several else first.mode,
+        steps=tuple(dict.fromkeys(step for plan in plans for step in plan.steps)),
+        cleaning=tuple(dict.fromkeys(line for plan in plans for line in plan.cleaning)),
+        source_sql=None if several else first.source_sql,
+        targets=tuple(target for plan in plans for target in plan.targets),
+        notes=tuple(dict.fromkeys(note for plan in plans for note in plan.notes)),
+        transforms_post=tuple(step for plan in plans for step in plan.transforms_post),
+    )
+
+
+def explain_unplanned(pipeline: Pipeline, error: FlowError) -> PreviewResult:
+    """What can be told of a dry run that failed before there was a plan."""
+    target = TargetPlan(
+        schema_qualified_name=pipeline.table.qualified_name,
+        mode=pipeline.mode,
+        path="",
+        path_reason="there is no plan",
+        declared_columns=pipeline.table.column_names,
+        augmented_columns=(),
+        merge_keys=pipeline.keys or (),
+        merge_keys_reason=None,
+        compare_columns=(),
+        compare_columns_reason=None,
+        target_connection_name=pipeline.target_connection,
+        target_connection_info={},
+        guarantee="",
+        plan_sql=(),
+        plan_sql_label="",
+        dry_run_error=f"{type(error).__name__}: {error}",
+    )
+    return PreviewResult(
+        pipeline_name=pipeline.name,
+        schedule=pipeline.schedule,
+        mode=pipeline.mode,
+        source_connection_name=pipeline.source_connection or pipeline.target_connection,
+        source_connection_info={},
+        steps=(),
+        source_query="",
+        cleaning=(),
+        source_sql=None,
+        targets=(target,),
+        is_dry_run=True,
     )
 
 
@@ -136,6 +212,8 @@ def _in_words(step: Step, plan: Plan, target: Backend) -> str:
                 f"load into {step.table.qualified_name} on {step.connection} ({step.kind}): create it where it is "
                 f"missing (drift: {plan.pipeline.on_drift}){refused}, {LABELS[plan.pipeline.mode]}, commit"
             )
+        case After():
+            return f"then run {', '.join(f'{each.kind}: {each.summary}' for each in step.steps)}"
         case _:
             assert_never(step)
 

@@ -13,12 +13,13 @@ from ..backends.base import Backend
 from ..errors import UnsupportedError
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, TableRef
+from ..spec.post import PostStep
 from ..spec.table import METADATA_NAMES, Column, Keys, Table, key_ladder
 from ..strategies.base import Change, Intent, Strategy, strategy_for
 from .schema import augment
-from .transform import table_query
+from .transform import SOURCE, table_query
 
-__all__ = ["Load", "Path", "Plan", "Read", "Step", "Transform", "build_plan"]
+__all__ = ["After", "Load", "Path", "Plan", "Read", "Step", "Transform", "build_plan"]
 
 Path = Literal["same_db", "cross_db"]
 """The documented names: inside one database, or moved by Spark."""
@@ -56,7 +57,14 @@ class Load:
     change: Change
 
 
-Step = Read | Transform | Load
+@dataclass(frozen=True)
+class After:
+    """Run what the user wants done once the load is committed."""
+
+    steps: tuple[PostStep, ...]
+
+
+Step = Read | Transform | Load | After
 
 
 @dataclass(frozen=True)
@@ -75,8 +83,9 @@ class Plan:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Read, transform, load."""
-        return (self.read, self.transform, self.load)
+        """Read, transform, load, and what comes after."""
+        after = (After(self.pipeline.transforms_post),) if self.pipeline.transforms_post else ()
+        return (self.read, self.transform, self.load, *after)
 
 
 def build_plan(pipeline: Pipeline, source: Backend, target: Backend, returned: Place | None) -> Plan:
@@ -164,6 +173,9 @@ def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, retu
             hint="return the SQL of the source, or pass source_table='schema.table'",
         )
     sql = place.sql if isinstance(place, Query) else None
+    if sql is not None and pipeline.column_map:
+        relation = f"(\n{source.user_sql(sql)}\n) AS {source.dialect.quote(SOURCE)}"
+        sql = table_query(pipeline, columns, source.dialect, relation)
     if isinstance(place, TableRef):
         relation = source.relation_sql(place)
         sql = table_query(pipeline, columns, source.dialect, relation)

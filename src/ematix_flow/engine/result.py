@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
+from ..errors import FlowError, UserCodeError
+from ..spec.registered import ScheduledPipeline
 from ..strategies.base import Counts
 
-__all__ = ["RunResult", "instant_text", "rows_of"]
+__all__ = ["RunResult", "call_scheduled", "instant_text", "rows_of"]
 
 
 class RunResult(dict[str, object]):
@@ -44,3 +47,19 @@ def rows_of(mode: str, counts: Counts) -> dict[str, int]:
 def instant_text(instant: datetime) -> str:
     """An instant as results and JSON show it."""
     return instant.isoformat().replace("+00:00", "Z")
+
+
+def call_scheduled(declared: ScheduledPipeline) -> RunResult:
+    """What a function that loads by itself gives; anything but a dictionary stands under `result`."""
+    try:
+        answer = declared.function()
+    except FlowError:
+        raise
+    except Exception as error:  # user code is a boundary: its failure is named, its cause kept
+        raise UserCodeError(
+            f"{declared.title}: its function failed with {type(error).__name__}: {error}",
+            declared_at=declared.declared_at,
+        ) from error
+    if isinstance(answer, Mapping):
+        return RunResult({str(name): value for name, value in answer.items()})
+    return RunResult(status="success", pipeline=declared.name, result=answer)

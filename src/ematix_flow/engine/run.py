@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -23,11 +23,12 @@ from ..spec.run import Bookmark, Commit, Run
 from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query
 from .plan import Plan
+from .post import StepScope
 from .relation import Incoming, pushed_rows, spark_rows
 from .result import RunResult, instant_text, rows_of
 from .schema import plan_schema
 
-__all__ = ["Systems", "record_failure", "run_plan"]
+__all__ = ["After", "Systems", "record_failure", "run_plan"]
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,25 @@ class Systems:
     bus: Bus
 
 
+After = Callable[[RunResult, StepScope], None]
+"""What to do once the load is committed."""
+
+
 def run_plan(
-    plan: Plan, systems: Systems, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
+    plan: Plan,
+    systems: Systems,
+    *,
+    now: datetime | None = None,
+    token: str | None = None,
+    dry_run: bool = False,
+    after: After | None = None,
 ) -> RunResult:
-    """Run the plan; the rows, the bookmark and the record become visible together or not at all."""
-    return _Execution(plan, systems, now or datetime.now(UTC), token, dry_run).run()
+    """Run the plan; the rows, the bookmark and the record become visible together or not at all.
+
+    What comes `after` is no part of that: the load stays whatever becomes of it. A dry run leaves it out.
+    """
+    execution = _Execution(plan, systems, now or datetime.now(UTC), token, dry_run)
+    return execution.run(None if dry_run else after)
 
 
 def record_failure(pipeline: Pipeline, target: Backend, error: FlowError) -> None:
@@ -81,7 +96,7 @@ class _Execution:
         self.drift: tuple[str, ...] = ()
         self.bookmark: Bookmark | None = None
 
-    def run(self) -> RunResult:
+    def run(self, after: After | None) -> RunResult:
         """The documented outcome, or the error after its record was written."""
         run = self._record()
         self._publish(RunStarted, mode=self.pipeline.mode, path=self.plan.path)
@@ -99,8 +114,18 @@ class _Execution:
                 self._place(error)
             self._fail(run, error)
             raise
-        self._publish(RunFinished, status=str(result["status"]))
+        self._finish(result, after)
         return result
+
+    def _finish(self, result: RunResult, after: After | None) -> None:
+        """Do what comes after the load; its failure is the run's, and undoes nothing."""
+        try:
+            if after is not None:
+                after(result, self._step)
+        except BaseException as error:
+            self._publish(RunFinished, status="failed", error=_in_words(error))
+            raise
+        self._publish(RunFinished, status=str(result["status"]))
 
     def _load(self, run: Run) -> RunResult:
         with self._step("read"):
@@ -270,11 +295,7 @@ class _Execution:
             error.message = f"pipeline {self.pipeline.name!r}: {error.message}"
 
     def _fail(self, run: Run, error: BaseException) -> None:
-        text = (
-            "interrupted by the user"
-            if isinstance(error, KeyboardInterrupt)
-            else without_secrets(f"{type(error).__name__}: {error}")
-        )
+        text = _in_words(error)
         self._publish(RunFinished, status="failed", error=text)
         if self.dry_run:
             return
@@ -290,10 +311,8 @@ class _Execution:
         result["mode"] = run.mode
         result["started_at"] = instant_text(run.started_at)
         result["finished_at"] = instant_text(run.finished_at or datetime.now(UTC))
-        if self.pipeline.incremental_column is not None:
-            result["watermark_before"], result["watermark_after"] = run.bookmark_before, run.bookmark_after
-        if self.drift:
-            result["drift"] = list(self.drift)
+        result["watermark_before"], result["watermark_after"] = run.bookmark_before, run.bookmark_after
+        result["drift"] = list(self.drift)
         if replayed:
             result["replayed"] = True
         return result
@@ -307,3 +326,9 @@ class _Execution:
     def _publish(self, kind: type, **facts: object) -> None:
         event = kind(run_id=self.run_id, pipeline=self.pipeline.name, at=datetime.now(UTC), **facts)
         self.systems.bus.publish(event)
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted by the user"
+    return without_secrets(f"{type(error).__name__}: {error}")

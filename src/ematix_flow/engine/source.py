@@ -14,16 +14,21 @@ from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Prefix, Query, TableRef
 from .handle import Handle
 
-__all__ = ["call_function"]
+__all__ = ["awaited", "call_function"]
 
 
-def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live: bool = True) -> Place | None:
-    """Where the rows are, as the pipeline's function says; None leaves it to `source_table=`."""
+def call_function(
+    pipeline: Pipeline, source: Backend, target: Backend, *, live: bool = True
+) -> Place | dict[str, object] | None:
+    """Where the rows are, as the pipeline's function says; None leaves it to `source_table=`.
+
+    A dictionary is the result of a function that has loaded by itself.
+    """
     handles = (Handle(source, live=live), Handle(target, live=live))[: pipeline.parameters]
     try:
         answer = pipeline.function(*handles)
         if inspect.isawaitable(answer):
-            answer = _awaited(answer)
+            answer = awaited(answer)
     except FlowError:
         raise
     except Exception as error:  # user code is a boundary: its failure is named, its cause kept
@@ -32,8 +37,8 @@ def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live:
             declared_at=pipeline.declared_at,
         ) from error
     match answer:
-        case None:
-            return None
+        case None | dict():
+            return answer
         case str():
             with pipeline.named_errors():
                 return Query(answer)
@@ -47,7 +52,7 @@ def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live:
             )
 
 
-def _awaited(answer: Awaitable[object]) -> object:
+def awaited(answer: Awaitable[object]) -> object:
     """What an awaitable gives, in an event loop of its own."""
     try:
         asyncio.get_running_loop()

@@ -14,7 +14,9 @@ from .connection import Connection
 from .origin import Origin
 
 if TYPE_CHECKING:
+    from .fan_out import FanOut
     from .pipeline import Pipeline
+    from .registered import RegisteredTransform, ScheduledPipeline
     from .table import Table
 
 __all__ = ["RecordKind", "Registry", "active", "scope"]
@@ -30,8 +32,8 @@ class Registry:
     def __init__(self) -> None:
         self.connections: dict[str, Connection] = {}
         self.tables: dict[str, Table] = {}
-        self.pipelines: dict[str, Pipeline] = {}
-        self.transforms: dict[str, object] = {}
+        self.pipelines: dict[str, Pipeline | FanOut | ScheduledPipeline] = {}
+        self.transforms: dict[str, RegisteredTransform] = {}
         self._records: Mapping[RecordKind, dict[str, Any]] = {
             "connection": self.connections,
             "table": self.tables,
@@ -70,7 +72,9 @@ class Registry:
     @overload
     def get(self, kind: Literal["table"], name: str) -> Table: ...
     @overload
-    def get(self, kind: Literal["pipeline"], name: str) -> Pipeline: ...
+    def get(self, kind: Literal["pipeline"], name: str) -> Pipeline | FanOut | ScheduledPipeline: ...
+    @overload
+    def get(self, kind: Literal["transform"], name: str) -> RegisteredTransform: ...
     @overload
     def get(self, kind: RecordKind, name: str) -> object: ...
     def get(self, kind: RecordKind, name: str) -> object:

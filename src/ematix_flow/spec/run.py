@@ -23,7 +23,7 @@ class Bookmark:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One execution of one pipeline into one table, as `run_history` keeps it."""
+    """One execution of one pipeline into one table, or of one step, as `run_history` keeps it."""
 
     run_id: str
     pipeline: str
@@ -38,6 +38,11 @@ class Run:
     error: str | None = None
     bookmark_before: str | None = None
     bookmark_after: str | None = None
+    parent_run_id: str | None = None
+    """The load after which a step ran."""
+    step_name: str | None = None
+    metrics_json: str | None = None
+    """What a step reports of itself, as JSON."""
     owner: str = ""
     """Host, process and its start: tells the next run whether this one can still be alive."""
 

@@ -1,0 +1,157 @@
+"""The documented functions on pipelines: load once, register, look at, run; all of them on the current project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar, Unpack
+
+from .decorators import register_pipeline
+from .engine.explain import PreviewResult
+from .engine.post import ParentContext
+from .engine.result import RunResult
+from .engine.validate import ValidateResult
+from .project import current_project
+from .spec.connection import Connection
+from .spec.declared import Declared
+from .spec.fan_out import Target
+from .spec.keywords import TargetOptions
+from .spec.origin import declared_at
+from .spec.pipeline import Pipeline, build_pipeline, target_table
+from .spec.registered import RegisteredTransform, ScheduledPipeline, build_scheduled
+from .spec.table import ManagedTable
+
+__all__ = [
+    "ParentContext",
+    "Pipeline",
+    "RegisteredTransform",
+    "RegistryEntry",
+    "ScheduledPipeline",
+    "Target",
+    "ValidateResult",
+    "dry_run",
+    "get_pipeline",
+    "list_entries",
+    "list_pipelines",
+    "list_transforms",
+    "preview",
+    "register",
+    "run_pipeline",
+    "run_transform",
+    "sync",
+    "validate",
+]
+
+Function = TypeVar("Function", bound=Callable[[], object])
+
+
+@dataclass(frozen=True)
+class RegistryEntry:
+    """Something that can be run by its name."""
+
+    name: str
+    kind: Literal["pipeline", "transform"]
+    schedule: str | None
+
+
+def sync(
+    *,
+    target: type[ManagedTable],
+    source: object,
+    source_connection: str | Connection | None = None,
+    pipeline_name: str | None = None,
+    dry_run: bool = False,
+    **options: Unpack[TargetOptions],
+) -> RunResult:
+    """Load once, now, without declaring anything.
+
+    `source` is what a pipeline's function may return; a text is a query for `source_connection`, or for the target's
+    own system. The mode is `append` unless another is named.
+    """
+    place = declared_at()
+    table = target_table(Declared(name=pipeline_name or "sync", declared_at=place), "target=", target)
+    declared = {
+        "mode": "append",
+        **options,
+        "target": target,
+        "source_connection": source_connection,
+        "name": pipeline_name or table.qualified_name,
+    }
+    for keyword in ("source_connection", "target_connection"):
+        # An open handle stands for the connection it was opened with.
+        declared[keyword] = getattr(declared.get(keyword), "name", declared.get(keyword))
+    record = build_pipeline(lambda _source: source, declared, place)
+    return current_project().run(record, dry_run=dry_run)
+
+
+def register(*, name: str, schedule: str | None = None, timezone: str | None = None) -> Callable[[Function], Function]:
+    """Register a function that loads by itself: it takes no arguments and gives a dictionary."""
+    place = declared_at()
+
+    def declare(function: Function) -> Function:
+        register_pipeline(build_scheduled(function, name, schedule, timezone, place), place)
+        return function
+
+    return declare
+
+
+def preview(name: str, *, dry_run: bool = False) -> PreviewResult:
+    """The plan of a pipeline; with `dry_run`, also the exact counts of a run that leaves nothing."""
+    project = current_project()
+    declared = project.pipeline(name)
+    return project.dry_run(declared) if dry_run else project.preview(declared)
+
+
+def dry_run(name: str) -> PreviewResult:
+    """The plan of a pipeline with the exact counts of a run that leaves nothing."""
+    return preview(name, dry_run=True)
+
+
+def validate(name: str) -> ValidateResult:
+    """What would stop a pipeline; reads no row and writes none."""
+    project = current_project()
+    return project.validate(project.pipeline(name))
+
+
+def run_pipeline(name: str) -> RunResult:
+    """Run the pipeline of that name once, now."""
+    project = current_project()
+    return project.run(project.pipeline(name))
+
+
+def run_transform(name: str) -> RunResult:
+    """Run the transform of that name by itself, now; the run is recorded."""
+    return current_project().run_transform(name)
+
+
+def list_pipelines() -> list[ScheduledPipeline]:
+    """Every pipeline, by name."""
+    return [get_pipeline(each.name) for each in current_project().pipelines()]
+
+
+def get_pipeline(name: str) -> ScheduledPipeline:
+    """The pipeline of that name: its schedule, and a function that runs it."""
+    project = current_project()
+    declared = project.pipeline(name)
+    if isinstance(declared, ScheduledPipeline):
+        return declared
+    return ScheduledPipeline(
+        name=name,
+        declared_at=declared.declared_at,
+        function=lambda: project.run(declared),
+        schedule=declared.schedule,
+        timezone=declared.timezone,
+    )
+
+
+def list_transforms() -> list[RegisteredTransform]:
+    """Every transform, by name."""
+    return current_project().transforms()
+
+
+def list_entries() -> list[RegistryEntry]:
+    """Pipelines and transforms, by name."""
+    project = current_project()
+    found = [RegistryEntry(each.name, "pipeline", each.schedule) for each in project.pipelines()]
+    found += [RegistryEntry(each.name, "transform", each.schedule) for each in project.transforms()]
+    return sorted(found, key=lambda entry: (entry.name, entry.kind))
