@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .backends.base import Backend
     from .engine.explain import PreviewResult
+    from .engine.handle import Handle
     from .engine.plan import Plan
     from .engine.result import RunResult
 
@@ -88,6 +89,30 @@ class Project:
         if name not in self._backends:
             self._backends[name] = self._placed(self._connection(name).resolve(expand)).open(self.workshop)
         return self._backends[name]
+
+    def connect(self, name: str = "default", *, url: str | None = None) -> Handle:
+        """An open handle of a connection; with `url`, of the system that it names, whatever is declared.
+
+        What the project has open is shared, and stays open when the handle is closed.
+        """
+        from .engine.handle import Handle
+
+        found = find_connection(name, url=url, registry=self.registry, cwd=self.settings.project_dir)
+        connection = self._placed(found.connection.resolve(expand))
+        kept = self._backends.get(name)
+        if url is None and kept is None:
+            kept = self._backends[name] = connection.open(self.workshop)
+        if url is None and kept is not None and kept.connection == connection:
+            handle = Handle(kept)
+        else:  # a system that is not the project's, or one whose declaration has changed since
+            backend: Backend = connection.open(self.workshop)
+            handle = Handle(backend, on_close=backend.close)
+        try:
+            handle.ping()
+        except BaseException:
+            handle.close()
+            raise
+        return handle
 
     def plan(self, pipeline: Pipeline, *, live: bool = True) -> Plan:
         """The steps of one run; calls the pipeline's function to learn its source."""

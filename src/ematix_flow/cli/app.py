@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import connections, pipelines, preview, run, runs
+from . import config, connections, doctor, pipelines, preview, run, runs, secrets
 
 app = typer.Typer(
     name="flow",
@@ -20,8 +20,11 @@ app.command("list")(pipelines.list_pipelines)
 app.command("run")(run.run_pipeline)
 app.command("preview")(preview.preview_pipeline)
 app.command("dry-run")(preview.dry_run_pipeline)
+app.command("config")(config.show_config)
+app.command("doctor")(doctor.run_doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(connections.app, name="connections")
+app.add_typer(secrets.app, name="secrets")
 
 
 def _print_version(wanted: bool) -> None:
