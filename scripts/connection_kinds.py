@@ -9,6 +9,7 @@ import ast
 import inspect
 import textwrap
 from dataclasses import MISSING, Field
+from itertools import pairwise
 from pathlib import Path
 
 from ematix_flow.spec.connection import KINDS, Connection, is_required, kind_class, own_fields
@@ -20,8 +21,8 @@ HEAD = """\
 # Kinds of connections
 
 Every kind, from the records in `ematix_flow.connections`. A kind that this version cannot open yet can be declared,
-listed and checked for mistakes; opening it is an `UnsupportedError`. How to declare a connection, and where one is looked
-for, is told in [Connections](connections.md) and [how to connect a system](../how-to/connections.md).
+listed and checked for mistakes; opening it is an `UnsupportedError`. How to declare a connection, and where one is
+looked for, is told in [Connections](connections.md) and [how to connect a system](../how-to/connections.md).
 
 A field without a default is required. A field that is marked as secret is never shown. Each field can be set by a
 variable `EMATIX_FLOW_<KIND>_<NAME>_<FIELD>`, in capitals.
@@ -84,7 +85,7 @@ def _meanings(cls: type[Connection]) -> dict[str, str]:
     """The text below each field in its class."""
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
     meanings = {}
-    for node, following in zip(body, body[1:], strict=False):
+    for node, following in pairwise(body):
         match node, following:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                 meanings[name] = " ".join(text.split())

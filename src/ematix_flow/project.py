@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
+from .backends.lake_connection import DeltaLocalConnection
 from .backends.workshop import Workshop
 from .config import Found, Settings, all_connections, find_connection
 from .errors import ConfigError, ConnectionLookupError, FlowError, UserCodeError
@@ -224,7 +225,9 @@ class Project:
 
     def _placed(self, connection: Connection) -> Connection:
         """The connection with its relative path begun in the project's folder; it shows itself as declared."""
-        if not isinstance(connection, DuckDBConnection | SQLiteConnection | ObjectStoreLocalConnection):
+        if not isinstance(
+            connection, DuckDBConnection | SQLiteConnection | ObjectStoreLocalConnection | DeltaLocalConnection
+        ):
             return connection
         if connection.path == ":memory:" or (connection.path.startswith("${") and not connection.final):
             return connection

@@ -95,6 +95,7 @@ def is_query(sql: str, dialect: str) -> bool:
     return tree.find(exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Into) is None
 
 
+_QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 _CONTROL = frozenset("BEGIN START COMMIT END ROLLBACK ABORT SAVEPOINT RELEASE".split())
 _READING = frozenset("SELECT WITH VALUES FROM TABLE ( SHOW DESCRIBE DESC EXPLAIN SUMMARIZE PRAGMA PIVOT".split())
 _CHANGING = frozenset("INSERT UPDATE DELETE MERGE REPLACE CREATE ALTER DROP TRUNCATE COPY".split())
@@ -108,7 +109,15 @@ def _words(sql: str, dialect: str) -> list[str]:
         return sql.upper().split()
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
-    return [";" if token.token_type == TokenType.SEMICOLON else token.text.upper() for token in tokens]
+    words: list[str] = []
+    for token in tokens:
+        if token.token_type == TokenType.STRING and len(words) == 1 and tokens[0].token_type == TokenType.COMMAND:
+            words += _words(token.text, dialect)  # the rest of a statement that the tokenizer does not look into
+        elif token.token_type in _QUOTED:
+            words.append("''")
+        else:
+            words.append(token.text.upper())
+    return words
 
 
 # These stand between a table and its alias, or leave no place for one.

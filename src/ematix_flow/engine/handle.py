@@ -17,7 +17,6 @@ from .schema import differences, plan_schema
 
 __all__ = ["Answer", "ColumnFacts", "Handle", "TableState"]
 
-_MOST_ROWS = 2**31 - 1
 _DRIFT_POLICIES = ("error", "evolve", "warn")
 
 
@@ -105,7 +104,7 @@ class Handle:
 
     def query(self, sql: str, max_rows: int | None = None) -> Answer:
         """The rows of a query, `max_rows` at most: a dictionary of `columns`, `rows` and `truncated`."""
-        if max_rows is not None and _whole_number(max_rows) not in range(_MOST_ROWS):
+        if max_rows is not None and (_whole_number(max_rows) is None or max_rows < 0):
             raise SpecError(f"max_rows cannot be {max_rows!r}", hint="write a whole number, or leave it out")
         result = self._asked().query(_text(sql), max_rows)
         return {

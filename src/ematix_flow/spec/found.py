@@ -84,8 +84,8 @@ class Found:
         if base is None or type(base) is not cls:
             if base is not None and self.final:
                 variable = next(iter(typed.variables.values()))
-                message = f"connection {self.name!r} is {base.kind} in {self.origin}, which also says {typed.kind}"
-                raise ConfigError(message, hint=f"unset {variable}, or the variable with the URL")
+                message = f"connection {self.name!r} is {base.kind} by its URL, and {typed.kind} by {variable}"
+                raise ConfigError(message, hint="unset one of the variables")
             return replace(cls.from_mapping(self.name, values), final=True)
         stated = {each.name: getattr(base, each.name) for each in own_fields(cls) if each.name != "name"}
         built = cls.from_mapping(self.name, stated | values, declared_at=base.declared_at)
