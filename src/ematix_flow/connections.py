@@ -141,10 +141,10 @@ def connect(name: str = "default", *, url: str | None = None) -> Handle:
     from .project import Project, current_project
 
     project = current_project()
-    if project.settings.project_dir != Path.cwd():
-        # The process has moved to another folder since: its files decide.
-        project = Project(Settings.load(), registry.active())
-    return project.connect(name, url=url)
+    if project.settings.project_dir == Path.cwd():
+        return project.connect(name, url=url)
+    # The process has moved to another folder since: its files decide.
+    return Project(Settings.load(), registry.active()).connect(name, url=url, closing=True)
 
 
 def check_connection(name: str = "default") -> tuple[bool, str]:

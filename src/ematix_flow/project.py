@@ -91,10 +91,11 @@ class Project:
             self._backends[name] = self._placed(self._connection(name).resolve(expand)).open(self.workshop)
         return self._backends[name]
 
-    def connect(self, name: str = "default", *, url: str | None = None) -> Handle:
+    def connect(self, name: str = "default", *, url: str | None = None, closing: bool = False) -> Handle:
         """An open handle of a connection; with `url`, of the system that it names, whatever is declared.
 
-        What the project has open is shared, and stays open when the handle is closed.
+        What the project has open is shared, and stays open when the handle is closed, unless the project was made for
+        this handle alone: with `closing`, it closes too.
         """
         from .engine.handle import Handle
 
@@ -104,7 +105,7 @@ class Project:
         if url is None and kept is None:
             kept = self._backends[name] = connection.open(self.workshop)
         if url is None and kept is not None and kept.connection == connection:
-            handle = Handle(kept)
+            handle = Handle(kept, on_close=self.close if closing else None)
         else:  # a system that is not the project's, or one whose declaration has changed since
             backend: Backend = connection.open(self.workshop)
             handle = Handle(backend, on_close=backend.close)

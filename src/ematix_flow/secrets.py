@@ -68,6 +68,9 @@ class FileResolver:
         return text.removesuffix("\n").removesuffix("\r")
 
 
+# The vendors' clients carry no types of their own, hence `Any`.
+
+
 class VaultResolver:
     """HashiCorp Vault, key/value engine version 2, through a client of ``hvac``.
 

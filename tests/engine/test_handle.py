@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated
 
 import pytest
 
 from ematix_flow import ManagedTable, Project, connect, ematix, pk
 from ematix_flow.backends.workshop import Workshop
-from ematix_flow.connections import DuckDBConnection, MemoryConnection, RedshiftConnection, SQLiteConnection
+from ematix_flow.connections import (
+    DuckDBConnection,
+    MemoryConnection,
+    PostgresConnection,
+    RedshiftConnection,
+    SQLiteConnection,
+)
 from ematix_flow.engine.handle import Handle
 from ematix_flow.errors import BackendError, ConnectError, DriftError, SpecError, SpecTypeError, UnsupportedError
 from ematix_flow.spec.connection import Connection
@@ -228,29 +235,29 @@ def test_a_handle_says_what_it_is(handle: Handle, tmp_path: Path) -> None:
     assert [info[key] for key in ("host", "port", "dbname", "user")] == [None, None, path, None]
 
 
-def test_the_address_of_a_server_comes_without_its_password() -> None:
-    class Server(Handle):
-        def __init__(self, connection: Connection) -> None:
-            self.asked = connection
-
-        @property
-        def _connection(self) -> Connection:
-            return self.asked
-
-    info = Server(RedshiftConnection("x", host="h", database="d", user="ada", password="S3cr3t")).connection_info()
-    assert [info[key] for key in ("host", "port", "dbname", "user")] == ["h", 5439, "d", "ada"]
-    assert "S3cr3t" not in str(info)
+@pytest.mark.parametrize(
+    ("connection", "address"),
+    [
+        (RedshiftConnection("x", host="h", database="d", user="ada", password="S3cr3t"), ["h", 5439, "d", "ada"]),
+        (PostgresConnection("x", "postgres://a%40b:S3cr3t@h:5432/d"), ["h", 5432, "d", "a@b"]),
+        (PostgresConnection("x", "postgres://ada:S3cr3t@h:${PORT}/d"), [None, None, None, None]),
+    ],
+)
+def test_the_address_of_a_server_comes_without_its_password(connection: Connection, address: list[object]) -> None:
+    # What a handle is made of says this much before any server is asked.
+    handle = Handle(SimpleNamespace(connection=connection))  # type: ignore[arg-type]
+    info = handle.connection_info()
+    assert [info[key] for key in ("host", "port", "dbname", "user")] == address
+    assert "S3cr3t" not in str(info) + repr(handle)
 
 
 # ── tables and bookmarks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    "form", [lambda: Person, Person._table, Person._to_spec, lambda: json.dumps(Person._to_spec())]
-)
-def test_a_missing_table_is_created_and_then_matches(handle: Handle, form) -> None:
-    assert handle.ensure_table(form()) == {"action": "created", "differences": []}
-    assert handle.ensure_table(form()) == {"action": "matched", "differences": []}
+@pytest.mark.parametrize("spec", [Person, Person._table(), Person._to_spec(), json.dumps(Person._to_spec())])
+def test_a_missing_table_is_created_and_then_matches(handle: Handle, spec: object) -> None:
+    assert handle.ensure_table(spec) == {"action": "created", "differences": []}
+    assert handle.ensure_table(spec) == {"action": "matched", "differences": []}
 
 
 class Wider(ManagedTable):

@@ -206,9 +206,12 @@ def _address(connection: Connection) -> dict[str, object]:
     """Where the system is and who asks, without any password."""
     url = getattr(connection, "url", None)
     if isinstance(url, str) and "://" in url:
-        parts = urlsplit(url)
+        try:
+            parts, port = urlsplit(url), urlsplit(url).port
+        except ValueError:  # a reference that is not filled yet, or a URL that only its system can judge
+            return dict.fromkeys(("host", "port", "dbname", "user"))
         user = unquote(parts.username) if parts.username else None
-        return {"host": parts.hostname, "port": parts.port, "dbname": unquote(parts.path.strip("/")), "user": user}
+        return {"host": parts.hostname, "port": port, "dbname": unquote(parts.path.strip("/")), "user": user}
     values = {name: getattr(connection, name, None) for name in ("host", "port", "database", "path", "user")}
     place = values["database"] or values["path"]
     return {"host": values["host"], "port": values["port"], "dbname": place, "user": values["user"]}
