@@ -37,6 +37,7 @@ bench: $(READY) java ## Measure speed and memory, into docs/benchmarks.md
 
 docs: $(READY) ## Write generated tables and build the documentation into site/, warnings are errors
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/connection_kinds.py
 	$(BIN)/mkdocs build --strict
 
 lock: $(READY) ## Choose package versions again and write requirements.lock

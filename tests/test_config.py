@@ -2,62 +2,31 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ematix_flow import config
 from ematix_flow.config import Settings, all_connections, find_connection, list_connections, resolve_dsn
-from ematix_flow.errors import ConfigError, ConnectionLookupError, SecretError, SpecError, UnknownNameError
+from ematix_flow.errors import (
+    ConfigError,
+    ConnectionLookupError,
+    SecretError,
+    SpecError,
+    UnknownNameError,
+)
 from ematix_flow.secrets import expand
-from ematix_flow.spec.connection import Connection, register_kind
 from ematix_flow.spec.origin import Origin
 from ematix_flow.spec.registry import scope
-
-
-@register_kind
-@dataclass(frozen=True)
-class Embedded(Connection):
-    kind = "embedded"
-    schemes = ("embedded",)
-    path: str
-    threads: int = 1
-
-
-@register_kind
-@dataclass(frozen=True)
-class Remote(Connection):
-    kind = "remote"
-    schemes = ("remote",)
-    url: str
-    password: str | None = None
+from tests.empty_project import Embedded, Project, Remote, empty_project
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path, monkeypatch):
-    """An empty project in an empty world: own home, own directory, own registry, no variables of ours."""
-    for variable in list(os.environ):
-        if variable.startswith("EMATIX_FLOW") or variable == "XDG_CACHE_HOME":
-            monkeypatch.delenv(variable)
-    directory, home = tmp_path / "project", tmp_path / "home"
-    directory.mkdir()
-    (home / ".ematix-flow").mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.chdir(directory)
-    with scope() as registry:
-        yield Project(directory / ".ematix-flow.toml", home / ".ematix-flow" / "connections.toml", registry)
-
-
-class Project:
-    def __init__(self, file: Path, user_file: Path, registry) -> None:
-        self.file, self.user_file, self.registry = file, user_file, registry
-
-    def write(self, text: str) -> None:
-        self.file.write_text(text)
-
-    def write_user(self, text: str) -> None:
-        self.user_file.write_text(text)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """An empty project in an empty world."""
+    with empty_project(tmp_path, monkeypatch) as project:
+        yield project
 
 
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from ematix_flow import secrets
 from ematix_flow.errors import SecretError
-from ematix_flow.secrets import expand, register_resolver, unregister_resolver
+from ematix_flow.secrets import (
+    AWSSecretsManagerResolver,
+    GCPSecretManagerResolver,
+    VaultResolver,
+    expand,
+    register_resolver,
+    unregister_resolver,
+)
 
 
 class Vault:
@@ -98,3 +107,125 @@ def test_the_last_resolver_of_a_prefix_wins(vault):
 def test_what_cannot_resolve_is_refused(prefix, resolver):
     with pytest.raises(TypeError):
         register_resolver(prefix, resolver)
+
+
+# ── vendors: clients that answer in the shapes of hvac, boto3 and google-cloud-secret-manager ─────────────────────────
+
+
+class HvacClient:
+    """`client.secrets.kv.v2.read_secret_version`."""
+
+    class InvalidPath(Exception):  # noqa: N818 - the vendor's spelling
+        pass
+
+    def __init__(self, **stored: object) -> None:
+        self.stored = stored
+        self.secrets = SimpleNamespace(kv=SimpleNamespace(v2=self))
+
+    def read_secret_version(self, path, version=None, mount_point="secret", raise_on_deleted_version=None):
+        if f"{mount_point}/{path}" not in self.stored:
+            raise self.InvalidPath("404 hunter2")
+        return {"data": {"data": self.stored[f"{mount_point}/{path}"], "metadata": {"version": 1}}}
+
+
+class BotoClient:
+    """`client.get_secret_value`."""
+
+    class ResourceNotFoundException(Exception):  # noqa: N818 - the vendor's spelling
+        pass
+
+    def __init__(self, **stored: object) -> None:
+        self.stored = stored
+
+    def get_secret_value(self, *, SecretId):  # noqa: N803 - the vendor's spelling
+        if SecretId not in self.stored:
+            raise self.ResourceNotFoundException("hunter2")
+        value = self.stored[SecretId]
+        kind = "SecretBinary" if isinstance(value, bytes) else "SecretString"
+        return {"ARN": "arn:aws:…", "Name": SecretId, "VersionId": "1", kind: value}
+
+
+class GoogleClient:
+    """`client.access_secret_version`."""
+
+    class NotFound(Exception):  # noqa: N818 - the vendor's spelling
+        pass
+
+    def __init__(self, **stored: str) -> None:
+        self.stored = stored
+
+    def access_secret_version(self, request):
+        if request["name"] not in self.stored:
+            raise self.NotFound("hunter2")
+        return SimpleNamespace(
+            name=request["name"], payload=SimpleNamespace(data=self.stored[request["name"]].encode())
+        )
+
+
+@pytest.fixture
+def vendors():
+    register_resolver("vault", VaultResolver(HvacClient(**{"secret/db": {"user": "ada", "port": 5432, "b": None}})))
+    register_resolver("team", VaultResolver(HvacClient(**{"team/db": {"user": "bob"}}), mount_point="team"))
+    register_resolver(
+        "aws",
+        AWSSecretsManagerResolver(
+            BotoClient(plain="p=1", json='{"user": "ada", "port": 5432}', list="[1]", binary=b"tok")
+        ),
+    )
+    google = GoogleClient(
+        **{
+            "projects/shop/secrets/DB/versions/latest": "new",
+            "projects/shop/secrets/DB/versions/3": "old",
+            "projects/other/secrets/DB/versions/1": "other",
+        }
+    )
+    register_resolver("gcp", GCPSecretManagerResolver(google, project="shop"))
+    register_resolver("gcp-any", GCPSecretManagerResolver(google))
+    yield
+    for prefix in ("vault", "team", "aws", "gcp", "gcp-any"):
+        unregister_resolver(prefix)
+
+
+@pytest.mark.usefixtures("vendors")
+@pytest.mark.parametrize(
+    ("reference", "value"),
+    [
+        ("vault:db#user", "ada"),
+        ("vault:db#port", "5432"),
+        ("vault:db#b", "null"),
+        ("vault:db", '{"b": null, "port": 5432, "user": "ada"}'),
+        ("team:db#user", "bob"),
+        ("aws:plain", "p=1"),
+        ("aws:json", '{"user": "ada", "port": 5432}'),
+        ("aws:json#user", "ada"),
+        ("aws:json#port", "5432"),
+        ("aws:binary", "tok"),
+        ("gcp:DB", "new"),
+        ("gcp:DB#3", "old"),
+        ("gcp:projects/other/secrets/DB/versions/1", "other"),
+        ("gcp-any:projects/shop/secrets/DB", "new"),
+        ("gcp-any:projects/shop/secrets/DB#3", "old"),
+    ],
+)
+def test_a_vendor_fills_each_form_of_its_references(reference, value):
+    assert expand(f"${{{reference}}}") == value
+
+
+@pytest.mark.usefixtures("vendors")
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("vault:nowhere#user", "Vault secret 'nowhere' cannot be read: InvalidPath"),
+        ("vault:db#usr", r"Vault secret 'db' has no field 'usr'\n.*'user'"),
+        ("aws:nowhere", "AWS secret 'nowhere' cannot be read: ResourceNotFoundException"),
+        ("aws:plain#user", "AWS secret 'plain' is no JSON object"),
+        ("aws:list#user", "AWS secret 'list' is no JSON object"),
+        ("aws:json#usr", "AWS secret 'json' has no field 'usr'"),
+        ("gcp:NOWHERE", "projects/shop/secrets/NOWHERE/versions/latest' cannot be read: NotFound"),
+        ("gcp-any:DB", "'DB' is named without its project"),
+    ],
+)
+def test_what_a_vendor_does_not_have_is_a_missing_secret_and_its_text_is_not_repeated(reference, message):
+    with pytest.raises(secrets.MissingSecretError, match=message) as caught:
+        expand(f"${{{reference}}}")
+    assert "hunter2" not in str(caught.value)

@@ -7,31 +7,36 @@ Every value remembers where it came from. Files: ``.ematix-flow.toml`` in the pr
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from .errors import ConfigError, ConnectionLookupError, SecretError, nearest
-from .spec.connection import Connection, connection_from_mapping, connection_from_url
-from .spec.origin import Origin
-from .spec.redaction import redact, redact_url
+from .errors import ConfigError, ConnectionLookupError, nearest
+from .spec.found import Found, found_in_file, place_text
+from .spec.redaction import redact
 from .spec.registry import Registry, active
 from .spec.toml_file import TomlFile, read_toml
+from .spec.variables import dsn_names, dsn_variables, typed_variables
+
+if TYPE_CHECKING:
+    from .connections import check_connection, connect
 
 __all__ = [
     "PROJECT_FILE",
     "Found",
     "Settings",
     "all_connections",
+    "check_connection",
+    "connect",
     "environment",
     "environment_copy",
     "environment_flag",
     "find_connection",
     "list_connections",
     "resolve_dsn",
+    "set_connection",
     "set_environment",
     "user_file",
 ]
@@ -39,7 +44,7 @@ __all__ = [
 PROJECT_FILE = ".ematix-flow.toml"
 """The name of the project's file."""
 
-_DSN = "EMATIX_FLOW_DSN"
+_DOORS = frozenset({"check_connection", "connect"})
 
 
 def environment(name: str) -> str | None:
@@ -159,81 +164,19 @@ class Settings:
         return cls(**values, origins=origins)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, repr=False)
-class Found:
-    """A connection and where it was found; building it is put off until `connection` is asked for."""
-
-    name: str
-    origin: str
-    declared: str | Mapping[str, object] | Connection
-    """A URL, a mapping of fields, or the connection itself, as written."""
-    declared_at: Origin | None = None
-    final: bool = False
-    """The value holds no references: ``${`` in it means itself."""
-
-    @cached_property
-    def connection(self) -> Connection:
-        """The connection; an error of its declaration is raised here, and only for this one."""
-        if isinstance(self.declared, Connection):
-            return self.declared
-        if not isinstance(self.declared, str):
-            return connection_from_mapping(self.name, self.declared, declared_at=self.declared_at)
-        if not self.final and self.declared.lstrip().startswith("${"):
-            return self._from_reference(self.declared)
-        return replace(connection_from_url(self.name, self.declared, declared_at=self.declared_at), final=self.final)
-
-    @property
-    def dsn(self) -> str:
-        """The URL with its references filled; contains secrets."""
-        if not isinstance(self.declared, str):
-            return self.connection.resolve(_expand).to_url()
-        return self.declared if self.final else _expand(self.declared)
-
-    def redacted(self) -> str:
-        """The value as it may be shown, as far as it was written; nothing is filled and no secret is in it."""
-        if isinstance(self.declared, str):
-            return redact_url(self.declared)
-        if isinstance(self.declared, Connection):
-            return _one_line(self.declared.redacted())
-        return _one_line({key: redact(key, value) for key, value in self.declared.items()})
-
-    def __repr__(self) -> str:
-        return f"Found({self.name!r}, {self.redacted()!r}, origin={self.origin!r})"
-
-    def _from_reference(self, reference: str) -> Connection:
-        """The connection of a URL that is itself a reference: its kind is only known when it is filled."""
-        try:
-            url = _expand(reference)
-        except SecretError as error:
-            message = f"connection {self.name!r}: {error.message}"
-            raise SecretError(message, hint=error.hint, declared_at=self.declared_at) from None
-        built = connection_from_url(self.name, url, declared_at=self.declared_at)
-        return replace(built, final=True, shown={"url": redact_url(reference)})
-
-
 def find_connection(
     name: str = "default", *, url: str | None = None, registry: Registry | None = None, cwd: Path | None = None
 ) -> Found:
     """The connection of that name: from `url`, the environment, the project's file, the user's file, or code."""
-    if url is not None:
-        found: Found | None = Found(name, "keyword url", url, final=True)
-    else:
-        found = _from_environment(name) or _declared(registry, cwd).get(name)
-    if found is None:
-        raise _not_found(name, registry, cwd)
+    found = Found(name, "keyword url", url, final=True) if url is not None else _look_up(name, registry, cwd)
     _ = found.connection  # a wrong declaration is an error now, not when somebody looks at it
     return found
 
 
 def all_connections(*, registry: Registry | None = None, cwd: Path | None = None) -> list[Found]:
     """Every connection that can be found, by name, each from the place that wins."""
-    declared = _declared(registry, cwd)
-    # A variable says `RAW_DB` for raw-db, raw.db and raw_db: it only makes a new name where it fits no known one.
-    claimed = {variable for name in (*declared, "default") for variable in _variables(name)}
-    variables = [each for each in os.environ if each.startswith(f"{_DSN}_") and each not in claimed]
-    names = {*declared, "default", *(each.removeprefix(f"{_DSN}_").lower() for each in variables)}
-    winners = (_from_environment(name) or declared.get(name) for name in sorted(names))
-    return [found for found in winners if found is not None]
+    found = _merged(registry, cwd)
+    return [found[name] for name in sorted(found)]
 
 
 def list_connections() -> dict[str, str]:
@@ -243,16 +186,17 @@ def list_connections() -> dict[str, str]:
 
 def resolve_dsn(name: str = "default") -> str:
     """The URL of a connection with its references filled; contains secrets."""
-    found = _from_environment(name) or _declared(None, None).get(name)
-    if found is None:
-        raise _not_found(name, None, None)
-    return found.dsn
+    return _look_up(name, None, None).dsn
 
 
-def _expand(text: str) -> str:
-    from .secrets import expand  # secrets reads variables through this module
+def set_connection(name: str, dsn: str | None = None, /, **fields: object) -> Path:
+    """Write a connection into the user's file, by its URL or by single fields, and give the file's path.
 
-    return expand(text)
+    Everything else in the file stays as it is. A connection that cannot be right is an error, and nothing is written.
+    """
+    from .spec.connection_file import write_connection
+
+    return write_connection(user_file(), name, fields if dsn is None else {**fields, "url": dsn})
 
 
 def _find_setting(metadata: Mapping[str, object], flag: object, name: str, file: TomlFile) -> tuple[object, str] | None:
@@ -265,7 +209,7 @@ def _find_setting(metadata: Mapping[str, object], flag: object, name: str, file:
     elif isinstance(variable, str) and os.environ.get(variable):
         value, origin = os.environ[variable], f"environment variable {variable}"
     elif last in written:
-        value, origin = written[last], _place(file.origin(key))
+        value, origin = written[last], place_text(file.origin(key))
     else:
         return None
     read = metadata["read"]
@@ -284,17 +228,32 @@ def _read_project(directory: Path) -> TomlFile:
     return file
 
 
-def _variables(name: str) -> tuple[str, ...]:
-    """The environment variables that can hold the connection `name`, in order."""
-    named = f"{_DSN}_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}"
-    return (_DSN, named) if name == "default" else (named,)
+def _look_up(name: str, registry: Registry | None, cwd: Path | None) -> Found:
+    found = _merged(registry, cwd, name).get(name)
+    if found is None:
+        raise _not_found(name, registry, cwd)
+    return found
 
 
-def _from_environment(name: str) -> Found | None:
-    for variable in _variables(name):
-        if url := os.environ.get(variable):
-            return Found(name, f"environment variable {variable}", url, final=True)
-    return None
+def _merged(registry: Registry | None, cwd: Path | None, *asked: str) -> dict[str, Found]:
+    """What the environment says over what is declared; `asked` are names that a variable may mean."""
+    declared = _declared(registry, cwd)
+    known = {*declared, "default", *asked}
+    found = declared | {name: _from_environment(name) for name in dsn_names(os.environ, known)}
+    settings = {each.metadata["variable"] for each in fields(Settings) if "variable" in each.metadata}
+    for name, typed in typed_variables(os.environ, {*known, *found}, settings).items():
+        variables = sorted(variable for each in typed for variable in each.variables.values())
+        origin = f"environment variable{'s' if len(variables) > 1 else ''} {', '.join(variables)}"
+        base = found.get(name) or Found(name, "", None)
+        found[name] = replace(
+            base, origin=f"{origin} over {base.origin}" if base.origin else origin, typed=tuple(typed)
+        )
+    return found
+
+
+def _from_environment(name: str) -> Found:
+    variable = next(each for each in dsn_variables(name) if os.environ.get(each))
+    return Found(name, f"environment variable {variable}", os.environ[variable], final=True)
 
 
 def _declared(registry: Registry | None, cwd: Path | None) -> dict[str, Found]:
@@ -303,61 +262,26 @@ def _declared(registry: Registry | None, cwd: Path | None) -> dict[str, Found]:
     found = {}
     for name, connection in known.connections.items():
         place = known.origin("connection", name)
-        found[name] = Found(name, _place(place) if place else "code", connection, place)
+        found[name] = Found(name, place_text(place) if place else "code", connection, place)
     users = read_toml(user_file())
     users.check_keys(("connection", "connections"))
     for file in (users, _read_project((cwd or Path.cwd()).absolute())):
-        found |= {each.name: each for each in _from_file(file)}
+        found |= {each.name: each for each in found_in_file(file)}
     return found
-
-
-def _from_file(file: TomlFile) -> Iterator[Found]:
-    seen: dict[str, Origin] = {}
-    for name, declared, place in _entries(file):
-        if not isinstance(declared, str | Mapping):
-            hint = f"write [connections.{name}] with a url, or with a kind and its fields"
-            raise ConfigError(f"connection {name!r} is neither a URL nor a table", hint=hint, declared_at=place)
-        if name in seen:
-            message = f"connection {name!r} is in {file.path} twice, first at line {seen[name].line}"
-            raise ConfigError(message, hint="remove one of them", declared_at=place)
-        seen[name] = place
-        yield Found(name, _place(place), _only_url(declared), place)
-
-
-def _entries(file: TomlFile) -> Iterator[tuple[str, object, Origin]]:
-    """Name, value and place of each entry: ``[connections.NAME]`` tables, then ``[[connection]]`` blocks."""
-    for name, value in file.table("connections").items():
-        yield name, value, file.origin(f"connections.{name}")
-    blocks = file.data.get("connection", [])
-    for index, block in enumerate(blocks if isinstance(blocks, list) else [blocks]):
-        place = file.origin(f"connection[{index}]")
-        if not isinstance(block, dict) or not isinstance(block.get("name"), str):
-            hint = 'begin it with [[connection]] and name = "…"'
-            raise ConfigError(f"a connection block in {file.path} has no name", hint=hint, declared_at=place)
-        yield block["name"], {key: value for key, value in block.items() if key != "name"}, place
-
-
-def _only_url(declared: str | Mapping[str, object]) -> str | Mapping[str, object]:
-    """The URL of an entry that says nothing else, so that it needs no known kind until it is used."""
-    if not isinstance(declared, str) and len(declared) == 1:
-        url = declared.get("dsn", declared.get("url"))
-        return url if isinstance(url, str) else declared
-    return declared
 
 
 def _not_found(name: str, registry: Registry | None, cwd: Path | None) -> ConnectionLookupError:
     project = (cwd or Path.cwd()).absolute() / PROJECT_FILE
     known = [found.name for found in all_connections(registry=registry, cwd=cwd)]
     hint = (
-        f"set {_variables(name)[0]}, or add [connections.{name}] to {project} or {user_file()}, "
+        f"set {dsn_variables(name)[0]}, or add [connections.{name}] to {project} or {user_file()}, "
         f"or declare it with @ematix.connection; {nearest('connection', name, known)}"
     )
     return ConnectionLookupError(f"there is no connection {name!r}", hint=hint)
 
 
-def _place(origin: Origin) -> str:
-    return f"{origin.file}:{origin.line}"
-
-
-def _one_line(values: Mapping[str, object]) -> str:
-    return " ".join(f"{key}={value}" for key, value in values.items() if key != "name")
+def __getattr__(name: str) -> object:
+    # The documented place of functions that open something, which this ring cannot.
+    if name in _DOORS:
+        return getattr(import_module("ematix_flow.connections"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

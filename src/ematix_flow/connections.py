@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .config import PROJECT_FILE
-from .errors import ConnectionLookupError, SpecTypeError, UnknownNameError, nearest
+from .errors import ConnectionLookupError, FlowError, SpecTypeError, UnknownNameError, nearest
 from .secrets import expand
 from .spec import registry
 from .spec.connection import KINDS, Connection, connection_from_mapping, kind_class, known_kinds
@@ -20,14 +21,52 @@ if TYPE_CHECKING:
         ObjectStoreLocalConnection,
         SQLiteConnection,
     )
+    from .backends.lake_connection import (
+        DeltaLocalConnection,
+        DeltaS3Connection,
+        IcebergConnection,
+        ObjectStoreAzureConnection,
+        ObjectStoreGCSConnection,
+        ObjectStoreS3Connection,
+    )
+    from .backends.server_connection import MySQLConnection, PostgresConnection
+    from .backends.stream_connection import (
+        GlueSchemaRegistryConnection,
+        KafkaConnection,
+        KinesisConnection,
+        PubSubConnection,
+        RabbitMQConnection,
+        SchemaRegistryConnection,
+    )
+    from .backends.warehouse_connection import BigQueryConnection, RedshiftConnection, SnowflakeConnection
+    from .engine.handle import Handle
 
 __all__ = [
+    "BigQueryConnection",
     "Connection",
+    "DeltaLocalConnection",
+    "DeltaS3Connection",
     "DuckDBConnection",
+    "GlueSchemaRegistryConnection",
+    "IcebergConnection",
+    "KafkaConnection",
+    "KinesisConnection",
     "MemoryConnection",
+    "MySQLConnection",
+    "ObjectStoreAzureConnection",
+    "ObjectStoreGCSConnection",
     "ObjectStoreLocalConnection",
+    "ObjectStoreS3Connection",
+    "PostgresConnection",
+    "PubSubConnection",
+    "RabbitMQConnection",
+    "RedshiftConnection",
     "SQLiteConnection",
+    "SchemaRegistryConnection",
+    "SnowflakeConnection",
+    "check_connection",
     "clear_registry",
+    "connect",
     "connection",
     "format_from_path",
     "get_connection",
@@ -91,6 +130,30 @@ def connection(declared: type) -> Connection:
     except UnknownNameError as error:
         raise SpecTypeError(f"connection {name!r}: {error.message}", hint=error.hint, declared_at=place) from None
     return registry.active().add_connection(connection_from_mapping(name, values, declared_at=place), place)
+
+
+def connect(name: str = "default", *, url: str | None = None) -> Handle:
+    """An open handle of the connection `name`, wherever it is declared; `url` names the system itself.
+
+    A system that cannot be reached is an error here. The handle is a context manager.
+    """
+    from .config import Settings
+    from .project import Project, current_project
+
+    project = current_project()
+    if project.settings.project_dir == Path.cwd():
+        return project.connect(name, url=url)
+    # The process has moved to another folder since: its files decide.
+    return Project(Settings.load(), registry.active()).connect(name, url=url, closing=True)
+
+
+def check_connection(name: str = "default") -> tuple[bool, str]:
+    """Whether a connection answers, and what it says or what is wrong; raises nothing that a connection can cause."""
+    try:
+        with connect(name) as handle:
+            return True, handle.ping()
+    except FlowError as error:
+        return False, error.message
 
 
 def resolve(connection: Connection) -> Connection:

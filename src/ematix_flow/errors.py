@@ -254,5 +254,5 @@ def nearest(kind: str, name: str, known: Iterable[str]) -> str:
     folded = {candidate.casefold(): candidate for candidate in names}
     close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.6)
     guess = f"did you mean {folded[close[0]]!r}? " if close else ""
-    shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    shown = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
     return f"{guess}Known: {shown}."

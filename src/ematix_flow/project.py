@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
+from .backends.lake_connection import DeltaLocalConnection
 from .backends.workshop import Workshop
 from .config import Found, Settings, all_connections, find_connection
 from .errors import ConfigError, ConnectionLookupError, FlowError, SpecError, SpecTypeError, UserCodeError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from .backends.base import Backend
     from .engine.explain import PreviewResult
+    from .engine.handle import Handle
     from .engine.plan import Plan
     from .engine.post import ParentContext
     from .engine.result import RunResult
@@ -106,6 +108,31 @@ class Project:
         if name not in self._backends:
             self._backends[name] = self._placed(self._connection(name).resolve(expand)).open(self.workshop)
         return self._backends[name]
+
+    def connect(self, name: str = "default", *, url: str | None = None, closing: bool = False) -> Handle:
+        """An open handle of a connection; with `url`, of the system that it names, whatever is declared.
+
+        What the project has open is shared, and stays open when the handle is closed, unless the project was made for
+        this handle alone: with `closing`, it closes too.
+        """
+        from .engine.handle import Handle
+
+        found = find_connection(name, url=url, registry=self.registry, cwd=self.settings.project_dir)
+        connection = self._placed(found.connection.resolve(expand))
+        kept = self._backends.get(name)
+        if url is None and kept is None:
+            kept = self._backends[name] = connection.open(self.workshop)
+        if url is None and kept is not None and kept.connection == connection:
+            handle = Handle(kept, on_close=self.close if closing else None)
+        else:  # a system that is not the project's, or one whose declaration has changed since
+            backend: Backend = connection.open(self.workshop)
+            handle = Handle(backend, on_close=backend.close)
+        try:
+            handle.ping()
+        except BaseException:
+            handle.close()
+            raise
+        return handle
 
     def plan(self, pipeline: Pipeline, *, live: bool = True) -> Plan:
         """The steps of one run; calls the pipeline's function to learn its source."""
@@ -354,7 +381,9 @@ class Project:
 
     def _placed(self, connection: Connection) -> Connection:
         """The connection with its relative path begun in the project's folder; it shows itself as declared."""
-        if not isinstance(connection, DuckDBConnection | SQLiteConnection | ObjectStoreLocalConnection):
+        if not isinstance(
+            connection, DuckDBConnection | SQLiteConnection | ObjectStoreLocalConnection | DeltaLocalConnection
+        ):
             return connection
         if connection.path == ":memory:" or (connection.path.startswith("${") and not connection.final):
             return connection

@@ -5,18 +5,24 @@ References are filled when a connection is opened, never when it is declared; wh
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, overload
+from typing import Any, Protocol, overload
 
 from .config import environment
-from .errors import SecretError, SpecTypeError
+from .errors import SecretError, SpecTypeError, nearest
 
 __all__ = [
+    "AWSSecretsManagerResolver",
     "EnvResolver",
     "FileResolver",
+    "GCPSecretManagerResolver",
     "MissingSecretError",
     "SecretResolver",
+    "VaultResolver",
     "expand",
     "has_reference",
     "register_resolver",
@@ -60,6 +66,98 @@ class FileResolver:
             hint = "create the file, or correct the path"
             raise SecretError(f"the secret file {reference!r} cannot be read: {reason}", hint=hint) from None
         return text.removesuffix("\n").removesuffix("\r")
+
+
+# The vendors' clients carry no types of their own, hence `Any`.
+
+
+class VaultResolver:
+    """HashiCorp Vault, key/value engine version 2, through a client of ``hvac``.
+
+    ``${vault:path#key}`` is one value, ``${vault:path}`` the whole secret as JSON with sorted keys.
+    """
+
+    def __init__(self, client: Any, mount_point: str = "secret") -> None:
+        self._client, self._mount_point = client, mount_point
+
+    def resolve(self, reference: str) -> str:
+        """The value, or the whole secret."""
+        path, _, key = reference.partition("#")
+        secret = f"Vault secret {path!r}"
+        with _vendor(secret):
+            answer = self._client.secrets.kv.v2.read_secret_version(
+                path=path, mount_point=self._mount_point, raise_on_deleted_version=True
+            )
+            values = dict(answer["data"]["data"])
+        return _field(secret, key, values) if key else json.dumps(values, sort_keys=True)
+
+
+class AWSSecretsManagerResolver:
+    """AWS Secrets Manager, through a client of ``boto3``.
+
+    ``${aws:id}`` is the secret's text, ``${aws:id#field}`` one field of a secret that is a JSON object.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def resolve(self, reference: str) -> str:
+        """The text, or the field."""
+        name, _, key = reference.partition("#")
+        secret = f"AWS secret {name!r}"
+        with _vendor(secret):
+            answer = self._client.get_secret_value(SecretId=name)
+            text = answer["SecretString"] if "SecretString" in answer else bytes(answer["SecretBinary"]).decode()
+        if not key:
+            return str(text)
+        try:
+            values = json.loads(text)
+        except ValueError:
+            values = None
+        if not isinstance(values, dict):
+            raise SecretError(f"the {secret} is no JSON object", hint=f"write the reference without #{key}") from None
+        return _field(secret, key, values)
+
+
+class GCPSecretManagerResolver:
+    """Google Secret Manager, through its ``SecretManagerServiceClient``.
+
+    ``${gcp:NAME}`` and ``${gcp:NAME#VERSION}`` are secrets of `project`; a full ``projects/…`` name needs none.
+    """
+
+    def __init__(self, client: Any, project: str | None = None) -> None:
+        self._client, self._project = client, project
+
+    def resolve(self, reference: str) -> str:
+        """The text of the secret's version."""
+        name, _, version = reference.partition("#")
+        if not name.startswith("projects/"):
+            if not self._project:
+                message = f"the Google secret {name!r} is named without its project"
+                raise SecretError(message, hint="pass project= to GCPSecretManagerResolver, or write projects/…")
+            name = f"projects/{self._project}/secrets/{name}"
+        if "/versions/" not in name:
+            name = f"{name}/versions/{version or 'latest'}"
+        with _vendor(f"Google secret {name!r}"):
+            return bytes(self._client.access_secret_version(request={"name": name}).payload.data).decode()
+
+
+@contextmanager
+def _vendor(secret: str) -> Iterator[None]:
+    """The boundary to a vendor's client: what it raises becomes SecretError, without its text, which may quote."""
+    try:
+        yield
+    except Exception as error:
+        message = f"the {secret} cannot be read: {type(error).__name__}"
+        raise SecretError(message, hint="check the reference and what the client may read") from error
+
+
+def _field(secret: str, key: str, values: Mapping[str, object]) -> str:
+    """One value of a secret that has several, as text."""
+    if key not in values:
+        raise SecretError(f"the {secret} has no field {key!r}", hint=nearest("field", key, values))
+    value = values[key]
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 _BUILT_IN: dict[str, SecretResolver] = {"env": EnvResolver(), "file": FileResolver()}

@@ -55,3 +55,46 @@ def test_a_connection_that_does_not_answer_exits_with_2(name: str, flow: Flow) -
     assert (result.exit_code, result.stdout) == (2, "")
     assert any(line.startswith(f"{name}: ") for line in result.stderr.splitlines())
     assert "hunter2" not in result.stderr
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / ".ematix-flow" / "connections.toml"
+
+
+@pytest.mark.usefixtures("empty_folder")
+def test_a_connection_is_set_by_its_url_and_by_fields(flow: Flow, home: Path) -> None:
+    result = flow("connections", "set", "shop=sqlite:///shop.db?x=1")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no field 'x'" in result.stderr
+    assert not home.exists()
+    result = flow("connections", "set", "shop=sqlite:///shop.db")
+    assert (result.exit_code, result.stdout) == (0, f"shop: written to {home}\n")
+    assert flow("connections", "set", "lake", "kind=duckdb", "path=a=b.duckdb", "memory_limit=1GB").exit_code == 0
+    assert flow("connections", "set", "lake", "memory_limit=2GB").exit_code == 0
+    rows = [line.split(maxsplit=1) for line in flow("connections", "list").stdout.splitlines()]
+    assert [row[0] for row in rows] == ["lake", "shop"]
+    assert rows[0][1].startswith("kind=duckdb path=a=b.duckdb memory_limit=2GB")
+    assert home.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("empty_folder", "home")
+@pytest.mark.parametrize("call", [["shop"], ["=x"], ["shop=sqlite:///a", "path=b"], ["shop", "path"], ["shop", "=b"]])
+def test_a_malformed_declaration_exits_with_2(flow: Flow, call: list[str]) -> None:
+    result = flow("connections", "set", *call)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.usefixtures("empty_folder", "home")
+def test_a_wrong_url_is_refused_without_being_repeated(flow: Flow) -> None:
+    result = flow("connections", "set", "shop=hunter2")
+    assert result.exit_code == 2
+    assert "hunter2" not in result.output
+
+
+@pytest.mark.usefixtures("empty_folder")
+def test_variables_for_single_fields_show_as_the_origin(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMATIX_FLOW_DUCKDB_WAREHOUSE_PATH", "a.duckdb")
+    line = flow("connections", "list").stdout.strip()
+    assert line == "warehouse  kind=duckdb path=a.duckdb  environment variable EMATIX_FLOW_DUCKDB_WAREHOUSE_PATH"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from dataclasses import fields
@@ -55,6 +56,12 @@ def test_every_setting_is_explained_with_its_key_and_variable(field) -> None:  #
     page = PAGES["reference/settings.md"]
     written = {field.name, *filter(None, (field.metadata.get("key"), field.metadata.get("variable")))}
     assert sorted(word for word in written if word not in page) == []
+
+
+def test_the_page_of_connection_kinds_says_what_the_records_say() -> None:
+    script = Path(__file__).resolve().parents[2] / "scripts" / "connection_kinds.py"
+    expected = runpy.run_path(str(script))["page"]()
+    assert PAGES["reference/connection-kinds.md"] == expected, f"run {script.name}"
 
 
 def test_every_decision_is_listed() -> None:

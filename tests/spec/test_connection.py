@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ematix_flow import connections
-from ematix_flow.errors import SpecError, UnknownNameError, UnsupportedError
+from ematix_flow.errors import SpecError, UnknownNameError
 from ematix_flow.secrets import expand
 from ematix_flow.spec.connection import (
     Connection,
@@ -306,14 +306,6 @@ def test_a_url_of_no_known_scheme_lists_the_known_ones_and_shows_no_secret(url):
         connection_from_url("x", url)
     assert all(scheme in str(caught.value) for scheme in ("duckdb", "file", "memory", "sqlite", "toyfile"))
     assert "S3cr3t" not in str(caught.value)
-
-
-def test_a_documented_system_of_later_is_unsupported_rather_than_unknown():
-    with pytest.raises(UnsupportedError, match="not supported yet") as caught:
-        connection_from_url("crm", "postgresql://ada:S3cr3t@h/db")
-    assert "S3cr3t" not in str(caught.value)
-    with pytest.raises(UnsupportedError, match=r"this version supports duckdb, .*memory, object_store_local, .*sqlite"):
-        kind_class("postgres")
 
 
 def test_an_unknown_kind_suggests_the_nearest_one():

@@ -41,6 +41,8 @@ __all__ = [
     "Ledger",
     "Load",
     "Pushed",
+    "QueryColumn",
+    "QueryResult",
     "Relation",
     "SchemaChange",
     "run_values",
@@ -115,6 +117,23 @@ class Pushed:
 
 
 Relation = Frame | Pushed
+
+
+@dataclass(frozen=True)
+class QueryColumn:
+    """A column of a query's result; `type` is in the system's own words, empty where it tells none."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """The rows of a query, and whether there are more than were asked for."""
+
+    columns: tuple[QueryColumn, ...]
+    rows: Sequence[tuple[object, ...]]
+    truncated: bool = False
 
 
 @dataclass(frozen=True)
@@ -244,6 +263,14 @@ class Backend(ABC):
 
     def execute(self, statements: Sequence[str]) -> int:
         """Run statements in one transaction; gives how many rows they changed. Only systems with SQL of their own."""
+        raise self._runs_no_queries()
+
+    def query(self, sql: str, max_rows: int | None = None) -> QueryResult:
+        """The rows of a query, `max_rows` at most; only systems with SQL of their own."""
+        raise self._runs_no_queries()
+
+    def evolve(self, change: SchemaChange) -> None:
+        """Create a table or add columns outside any load; only systems with SQL of their own."""
         raise self._runs_no_queries()
 
     def same_system(self, other: Backend) -> bool:

@@ -1,4 +1,4 @@
-"""The connections of this package's systems: records only, so that naming one loads no driver and no query engine."""
+"""The connections of embedded databases, local files and memory: records only, so that naming one loads no driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..spec.connection import Connection
 from ..spec.place import check_format
 from .file_formats import check_options
 
-__all__ = ["DuckDBConnection", "MemoryConnection", "ObjectStoreLocalConnection", "SQLiteConnection"]
+__all__ = ["DuckDBConnection", "MemoryConnection", "ObjectStoreLocalConnection", "SQLiteConnection", "check_files"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,6 +23,7 @@ class DuckDBConnection(Connection):
     backend: ClassVar[str] = "duckdb:DuckDBBackend"
 
     path: str
+    """The file, or `:memory:`."""
     memory_limit: str = "256MB"
     """What DuckDB may hold in memory before it spills to disk."""
 
@@ -36,6 +37,7 @@ class SQLiteConnection(Connection):
     backend: ClassVar[str] = "sqlite:SQLiteBackend"
 
     path: str
+    """The file, or `:memory:`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,19 +49,15 @@ class ObjectStoreLocalConnection(Connection):
     backend: ClassVar[str] = "files:FilesBackend"
 
     path: str
+    """The folder that holds the tables."""
     format: str
+    """`parquet`, `csv`, `orc` or `json_lines`."""
     options: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """Options of the format, such as `delimiter`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.options, Mapping):
-            raise SpecTypeError(f"connection {self.name!r}: 'options' is a mapping", declared_at=self.declared_at)
-        # What holds a reference is checked when the connection is opened and the reference filled.
-        if "${" not in self.format:
-            owner = f"connection {self.name!r}"
-            check_format(self.format, owner)
-            plain = {name: value for name, value in self.options.items() if "${" not in str(value)}
-            check_options(self.format, plain, owner, self.declared_at)
+        check_files(self, self.format, self.options)
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,3 +67,16 @@ class MemoryConnection(Connection):
     kind: ClassVar[str] = "memory"
     schemes: ClassVar[tuple[str, ...]] = ("memory",)
     backend: ClassVar[str] = "memory:MemoryBackend"
+
+
+def check_files(connection: Connection, format: str, options: object) -> None:
+    """Raise SpecError unless the files of `connection` can have this format and these options."""
+    if not isinstance(options, Mapping):
+        message = f"connection {connection.name!r}: 'options' is a mapping"
+        raise SpecTypeError(message, declared_at=connection.declared_at)
+    # What holds a reference is checked when the connection is opened and the reference filled.
+    if not connection.is_open("format"):
+        owner = f"connection {connection.name!r}"
+        check_format(format, owner)
+        plain = {name: value for name, value in options.items() if connection.final or "${" not in str(value)}
+        check_options(format, plain, owner, connection.declared_at)

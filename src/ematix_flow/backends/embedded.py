@@ -6,7 +6,7 @@ import os
 import tempfile
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -16,10 +16,11 @@ from ..errors import ConnectError
 from ..spec.place import TableRef
 from ..spec.run import Commit, Run
 from ..spec.table import Table
-from .base import Actual, Backend, Load, Relation
+from .base import Actual, Backend, Load, Relation, SchemaChange
 from .connection import DuckDBConnection, SQLiteConnection
 from .sql import SqlBackend, SqlConnection
 from .sql_ledger import SqlLedger
+from .sql_text import is_query
 from .workshop import Workshop
 
 __all__ = ["MEMORY", "EmbeddedBackend", "EmbeddedLedger"]
@@ -32,7 +33,8 @@ class EmbeddedBackend(SqlBackend):
     """A database in this process.
 
     Looking never makes a file: a missing one has no tables and no runs, and cannot be queried. The record of a run and
-    its load make it. A dry run works on an empty database in its place, which is gone afterwards.
+    its load make it, as a statement that changes something does. A dry run works on an empty database in its place,
+    which is gone afterwards.
     """
 
     PRODUCT: ClassVar[str]
@@ -141,6 +143,16 @@ class EmbeddedBackend(SqlBackend):
             super().load(incoming, table, commit) as load,
         ):
             yield load
+
+    def execute(self, statements: Sequence[str]) -> int:
+        if all(is_query(sql, self.dialect.name) for sql in statements):
+            return super().execute(statements)
+        with self.creating():
+            return super().execute(statements)
+
+    def evolve(self, change: SchemaChange) -> None:
+        with self.creating():
+            super().evolve(change)
 
     def _file(self) -> Path:
         if self.exists() or self._may_create.get():

@@ -21,11 +21,13 @@ from ..spec.run import Commit
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Change
 from ..types import ColumnType
-from .base import Actual, Backend, Load, Pushed, Relation
+from .base import Actual, Backend, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange
 from .sql_change import STAGED, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
+from .sql_ddl import apply_schema
 from .sql_ledger import SqlLedger
 from .sql_load import SqlLoad
+from .sql_text import check_query, check_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -196,8 +198,33 @@ class SqlBackend(Backend):
 
     def execute(self, statements: Sequence[str]) -> int:
         """Run statements in one transaction; gives how many rows they changed."""
-        with self.session() as connection, self.transaction(connection):
+        for sql in statements:
+            check_statement(sql, self.dialect.name)
+        # One statement is all or nothing by itself, and some, such as VACUUM, refuse to be in a transaction.
+        is_one = len(statements) == 1
+        with self.session() as connection, self.writer() if is_one else self.transaction(connection):
             return sum(max(0, self.rows_changed(connection.execute(self.user_sql(sql)))) for sql in statements)
+
+    def query(self, sql: str, max_rows: int | None = None) -> QueryResult:
+        """The rows of a query; of those that nobody asked for one is fetched, to know that there are more."""
+        check_query(sql, self.dialect.name)
+        with self.session() as connection:
+            cursor = connection.execute(self.user_sql(sql))
+            described = cursor.description or ()
+            rows = cursor.fetchall() if max_rows is None else cursor.fetchmany(max_rows + 1)
+            kept = rows[:max_rows]
+            return QueryResult(self.result_columns(described, kept), kept, truncated=len(rows) > len(kept))
+
+    def result_columns(
+        self, described: Sequence[Sequence[object]], rows: Sequence[tuple[object, ...]]
+    ) -> tuple[QueryColumn, ...]:
+        """The columns of a result, from what the driver tells of them."""
+        return tuple(QueryColumn(str(column[0]), str(column[1] or "")) for column in described)
+
+    def evolve(self, change: SchemaChange) -> None:
+        """Create a table or add columns, in one transaction."""
+        with self.session() as connection, self.transaction(connection):
+            apply_schema(self, connection, change)
 
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give."""

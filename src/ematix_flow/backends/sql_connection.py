@@ -20,6 +20,9 @@ class SqlCursor(Protocol):
     def fetchall(self) -> list[tuple[object, ...]]:
         """Every row."""
 
+    def fetchmany(self, size: int, /) -> list[tuple[object, ...]]:
+        """The next rows, `size` at most."""
+
 
 class SqlConnection(Protocol):
     """An open connection: the small part of a driver that loads need."""
@@ -72,6 +75,12 @@ class _TranslatedCursor:
     def fetchall(self) -> list[tuple[object, ...]]:
         try:
             return self._cursor.fetchall()
+        except self._errors as error:
+            raise self._translate(error) from error
+
+    def fetchmany(self, size: int, /) -> list[tuple[object, ...]]:
+        try:
+            return self._cursor.fetchmany(size)
         except self._errors as error:
             raise self._translate(error) from error
 

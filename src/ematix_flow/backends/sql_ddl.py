@@ -9,9 +9,26 @@ from ..spec.place import TableRef
 from ..spec.table import Table
 
 if TYPE_CHECKING:
+    from .base import SchemaChange
     from .sql import SqlBackend
+    from .sql_connection import SqlConnection
 
-__all__ = ["create_sql", "index_sql"]
+__all__ = ["apply_schema", "create_sql", "index_sql"]
+
+
+def apply_schema(backend: SqlBackend, connection: SqlConnection, change: SchemaChange) -> None:
+    """Create the table or add its new columns, inside the transaction that is open."""
+    table = change.table
+    if change.create:
+        backend.ensure_schema(connection, table.schema)
+        connection.execute(create_sql(backend, table))
+    target = backend.table_name(TableRef(table.schema, table.name)).sql(backend.dialect.name)
+    for name in change.add:
+        kind = backend.dialect.type_name(table.column(name).type)
+        connection.execute(f"ALTER TABLE {target} ADD COLUMN {backend.dialect.quote(name)} {kind}")
+    if change.create and backend.KEYS:
+        for index in change.indexes:
+            connection.execute(index_sql(backend, table, index))
 
 
 def create_sql(backend: SqlBackend, table: Table) -> str:

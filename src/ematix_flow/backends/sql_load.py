@@ -14,7 +14,7 @@ from ..strategies.base import CHANGE_LABEL, Change, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Pushed, Relation, SchemaChange, run_values
 from .sql_change import CHANGED, STAGED, Statement, change_statements
-from .sql_ddl import create_sql, index_sql
+from .sql_ddl import apply_schema
 from .sql_ledger import TokenRow
 
 if TYPE_CHECKING:
@@ -59,17 +59,7 @@ class SqlLoad(Load):
 
     def evolve(self, change: SchemaChange) -> None:
         """Create the table or add its new columns, inside the transaction."""
-        if change.create:
-            self.backend.ensure_schema(self.connection, self.table.schema)
-            self.connection.execute(create_sql(self.backend, change.table))
-        for name in change.add:
-            column = change.table.column(name)
-            kind = self.backend.dialect.type_name(column.type)
-            target = self.backend.table_name(self._ref).sql(self.backend.dialect.name)
-            self.connection.execute(f"ALTER TABLE {target} ADD COLUMN {self.backend.dialect.quote(name)} {kind}")
-        if change.create and self.backend.KEYS:
-            for index in change.indexes:
-                self.connection.execute(index_sql(self.backend, change.table, index))
+        apply_schema(self.backend, self.connection, change)
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query over `incoming` and `target`."""

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from sqlglot import TokenType, exp, parse_one, tokenize
 from sqlglot.errors import SqlglotError
 
-__all__ = ["replace_tables", "strip_terminator"]
+from ..errors import SpecError
+
+__all__ = ["check_query", "check_statement", "is_query", "replace_tables", "strip_terminator"]
 
 
 def replace_tables(sql: str, dialect: str, rename: Callable[[str, str], str | None]) -> str:
@@ -54,6 +56,68 @@ def strip_terminator(sql: str, dialect: str | None = None) -> str:
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         sql = sql[: tokens.pop().start]
     return sql.strip()
+
+
+def check_statement(sql: str, dialect: str) -> None:
+    """Raise SpecError unless `sql` is one statement that leaves transactions to the connection."""
+    words = _words(sql, dialect)
+    if not words:
+        raise SpecError("a statement cannot be empty")
+    if words[0] in _CONTROL:
+        hint = "pass statements that belong together to execute_in_transaction"
+        raise SpecError(f"{words[0]} is not a statement to run: transactions are the connection's own", hint=hint)
+    # The body of a trigger holds statements; a database that has them counts for itself.
+    if ";" in words and "TRIGGER" not in words[:4]:
+        hint = "pass one statement at a time, or several to execute_in_transaction as a list"
+        raise SpecError("there are several statements in one text", hint=hint)
+
+
+def check_query(sql: str, dialect: str) -> None:
+    """Raise SpecError unless `sql` is one statement that only reads."""
+    check_statement(sql, dialect)
+    if not is_query(sql, dialect):
+        raise SpecError("a query only reads, and this statement changes something", hint="pass it to execute")
+
+
+def is_query(sql: str, dialect: str) -> bool:
+    """Whether a statement only reads, as far as its text tells; what cannot be parsed is judged by its first word."""
+    words = _words(sql, dialect)
+    if not words or words[0] not in _READING:
+        return False
+    if words[0] == "PRAGMA":
+        return "=" not in words
+    if words[0] == "EXPLAIN":  # with ANALYZE, it runs what it explains
+        return _CHANGING.isdisjoint(words)
+    try:
+        tree = parse_one(strip_terminator(sql, dialect), read=dialect)
+    except SqlglotError:
+        return True
+    return tree.find(exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Into) is None
+
+
+_QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
+_CONTROL = frozenset("BEGIN START COMMIT END ROLLBACK ABORT SAVEPOINT RELEASE".split())
+_READING = frozenset("SELECT WITH VALUES FROM TABLE ( SHOW DESCRIBE DESC EXPLAIN SUMMARIZE PRAGMA PIVOT".split())
+_CHANGING = frozenset("INSERT UPDATE DELETE MERGE REPLACE CREATE ALTER DROP TRUNCATE COPY".split())
+
+
+def _words(sql: str, dialect: str) -> list[str]:
+    """The words of a statement in capitals, without the semicolons at its end."""
+    try:
+        tokens = tokenize(sql, read=dialect)
+    except SqlglotError:
+        return sql.upper().split()
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    words: list[str] = []
+    for token in tokens:
+        if token.token_type == TokenType.STRING and len(words) == 1 and tokens[0].token_type == TokenType.COMMAND:
+            words += _words(token.text, dialect)  # the rest of a statement that the tokenizer does not look into
+        elif token.token_type in _QUOTED:
+            words.append("''")
+        else:
+            words.append(token.text.upper())
+    return words
 
 
 # These stand between a table and its alias, or leave no place for one.

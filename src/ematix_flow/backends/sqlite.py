@@ -15,7 +15,7 @@ from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import UUID, Boolean, ColumnType, Date, Double, Float, Numeric, Timestamp, TimestampTZ
 from . import sqlite_arrow, sqlite_functions
-from .base import Actual, ActualColumn, Capabilities
+from .base import Actual, ActualColumn, Capabilities, QueryColumn
 from .connection import SQLiteConnection
 from .embedded import EmbeddedBackend
 from .sql import SqlConnection, SqlCursor
@@ -151,6 +151,15 @@ class SQLiteBackend(EmbeddedBackend):
     def rows_changed(self, cursor: SqlCursor) -> int:
         return int(cursor.rowcount)  # type: ignore[attr-defined]
 
+    def result_columns(
+        self, described: Sequence[Sequence[object]], rows: Sequence[tuple[object, ...]]
+    ) -> tuple[QueryColumn, ...]:
+        """SQLite types values, not columns: what the rows hold decides, in SQLite's words."""
+        kinds = [{_STORED_AS[type(row[at])] for row in rows} - {"null"} for at in range(len(described))]
+        return tuple(
+            QueryColumn(str(column[0]), "/".join(sorted(kind))) for column, kind in zip(described, kinds, strict=True)
+        )
+
     def _own_name(self, schema: str, name: str) -> str | None:
         if schema in ("", "main", "temp"):
             return None
@@ -158,6 +167,7 @@ class SQLiteBackend(EmbeddedBackend):
 
 
 _STORAGE = ("integer", "real", "text", "blob")
+_STORED_AS: dict[type, str] = {int: "integer", float: "real", str: "text", bytes: "blob", type(None): "null"}
 
 
 def _carried(name: str, type: ColumnType) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import connections, init, pipelines, preview, run, runs, transform, validate
+from . import config, connections, doctor, init, pipelines, preview, run, runs, secrets, transform, validate
 
 app = typer.Typer(
     name="flow",
@@ -21,9 +21,12 @@ app.command("preview")(preview.preview_pipeline)
 app.command("dry-run")(preview.dry_run_pipeline)
 app.command("init")(init.init_project)
 app.command("validate")(validate.validate_pipelines)
+app.command("config")(config.show_config)
+app.command("doctor")(doctor.run_doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(transform.app, name="transform")
 app.add_typer(connections.app, name="connections")
+app.add_typer(secrets.app, name="secrets")
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,7 +12,7 @@ from .options import Format, Modules, Shape, Verbose
 from .screen import aligned, answers, show, show_json, show_line
 from .workspace import opened
 
-app = typer.Typer(help="Look at connections.", no_args_is_help=True)
+app = typer.Typer(help="Look at connections and declare them.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -41,3 +41,28 @@ def check_connection(
         except FlowError as error:
             fail(error, WRONG_CALL, about=name, verbose=verbose)
         show_line(f"{name}: ok ({answer})")
+
+
+@app.command("set")
+def set_connection(
+    name: Annotated[str, typer.Argument(metavar="NAME[=URL]", help="The connection's name, or NAME=URL.")],
+    fields: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Fields, such as kind=duckdb path=a.duckdb.")
+    ] = None,
+) -> None:
+    """Write a connection into your own file, ~/.ematix-flow/connections.toml; everything else in it stays.
+
+    Write secrets as references, such as '${DB_PASSWORD}': what stands on a command line is kept by the shell.
+    """
+    from .. import config
+
+    name, equals, url = name.partition("=")
+    pairs = [pair.partition("=") for pair in fields or ()]
+    if bool(equals) == bool(pairs) or not name:
+        raise typer.BadParameter("write NAME=URL, or NAME KEY=VALUE …", param_hint="NAME")
+    for key, separator, _ in pairs:
+        if not (key and separator):
+            raise typer.BadParameter(f"{key!r} is not KEY=VALUE", param_hint="KEY=VALUE")
+    with reported(code=WRONG_CALL):
+        written = config.set_connection(name, url if equals else None, **{key: value for key, _, value in pairs})
+        show_line(f"{name}: written to {written}")

@@ -1,38 +1,90 @@
-"""A connection as users hold it: what a pipeline function is given, and what it may ask."""
+"""A connection as users hold it: what a pipeline function is given, and what `connect` opens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypedDict
+from urllib.parse import unquote, urlsplit
 
-from ..backends.base import Backend
-from ..errors import RunError
+from ..backends.base import Backend, SchemaChange
+from ..errors import BackendError, RunError, SpecError, SpecTypeError, nearest
+from ..spec.connection import Connection
+from ..spec.place import TableRef
+from ..spec.table_spec import table_from_spec
+from .schema import differences, plan_schema
 
-__all__ = ["Handle"]
+__all__ = ["Answer", "ColumnFacts", "Handle", "TableState"]
+
+_DRIFT_POLICIES = ("error", "evolve", "warn")
+
+
+class ColumnFacts(TypedDict):
+    """A column of a query's answer."""
+
+    name: str
+    type: str
+
+
+class Answer(TypedDict):
+    """The rows of a query; `truncated` says that there are more."""
+
+    columns: list[ColumnFacts]
+    rows: list[list[object]]
+    truncated: bool
+
+
+class TableState(TypedDict):
+    """What became of a table: `created`, `matched`, `drift` or `evolved`, and in which ways it differed."""
+
+    action: str
+    differences: list[str]
 
 
 class Handle:
-    """What a pipeline function is given for a connection: what it is, and a question or two it may ask."""
+    """An open connection: what it is, and the questions and statements it takes.
 
-    def __init__(self, backend: Backend, *, live: bool = True) -> None:
-        self._backend, self._live = backend, live
+    A pipeline function is given one; `connect` opens one of your own, which `close` or a `with` block lets go of.
+    Statements are in the system's own SQL; a system without any raises UnsupportedError.
+    """
+
+    def __init__(self, backend: Backend, *, live: bool = True, on_close: Callable[[], None] | None = None) -> None:
+        self._backend, self._live, self._on_close = backend, live, on_close
+        self._closed = False
 
     @property
     def name(self) -> str:
         """The connection's name."""
-        return self._backend.connection.name
+        return self._connection.name
 
     @property
     def kind(self) -> str:
         """The connection's kind."""
-        return self._backend.connection.kind
+        return self._connection.kind
+
+    @property
+    def url(self) -> str:
+        """The connection as a URL, password included."""
+        return self._connection.to_url()
+
+    @property
+    def path(self) -> str | None:
+        """The file or folder of the connection; None where it has none."""
+        path = getattr(self._connection, "path", None)
+        return path if isinstance(path, str) else None
+
+    def dsn(self) -> str:
+        """The connection as a URL, password included."""
+        return self.url
 
     def dialect(self) -> str:
         """The SQL dialect the connection's system speaks."""
         return self._backend.dialect.name
 
     def connection_info(self) -> Mapping[str, object]:
-        """The connection's fields, secrets redacted."""
-        return self._backend.connection.redacted()
+        """The connection's fields with secrets redacted, and its `host`, `port`, `dbname` and `user`."""
+        return {**self._connection.redacted(), **_address(self._connection)}
 
     def ping(self) -> str:
         """A short description of the system, or ConnectError."""
@@ -40,16 +92,126 @@ class Handle:
 
     def execute(self, sql: str) -> int:
         """Run one statement, committed at once; gives how many rows it changed."""
-        return self._asked().execute([sql])
+        return self._asked().execute([_text(sql)])
 
     def execute_in_transaction(self, statements: Sequence[str]) -> int:
         """Run all statements or none; gives how many rows they changed."""
-        return self._asked().execute(statements)
+        if isinstance(statements, str):
+            hint = "write execute_in_transaction([sql, …])"
+            raise SpecTypeError("the statements of a transaction are a list, not one text", hint=hint)
+        texts = [_text(sql) for sql in statements]
+        return self._asked().execute(texts) if texts else 0
+
+    def query(self, sql: str, max_rows: int | None = None) -> Answer:
+        """The rows of a query, `max_rows` at most: a dictionary of `columns`, `rows` and `truncated`."""
+        if max_rows is not None and (_whole_number(max_rows) is None or max_rows < 0):
+            raise SpecError(f"max_rows cannot be {max_rows!r}", hint="write a whole number, or leave it out")
+        result = self._asked().query(_text(sql), max_rows)
+        return {
+            "columns": [{"name": column.name, "type": column.type} for column in result.columns],
+            "rows": [list(row) for row in result.rows],
+            "truncated": result.truncated,
+        }
+
+    def fetch_scalar_int(self, sql: str) -> int:
+        """The first column of the first row, which must be a whole number."""
+        rows = self._asked().query(_text(sql), 1).rows
+        value = rows[0][0] if rows and rows[0] else None
+        number = _whole_number(value)
+        if number is None:
+            said = "gave no row" if not rows else f"gave {type(value).__name__}" if value is not None else "gave NULL"
+            raise BackendError(f"connection {self.name!r}: a query for one whole number {said}")
+        return number
+
+    def ensure_table(self, spec: object, on_drift: str = "error") -> TableState:
+        """Create a table that is missing, and compare one that exists with its declaration.
+
+        `spec` is a `Table`, a table class, a dictionary or JSON text. A table that differs is a DriftError, a warning
+        with ``on_drift="warn"``, and gets its missing nullable columns with ``on_drift="evolve"``.
+        """
+        if on_drift not in _DRIFT_POLICIES:
+            raise SpecError(f"on_drift cannot be {on_drift!r}", hint=nearest("policy", str(on_drift), _DRIFT_POLICIES))
+        table, backend = table_from_spec(spec), self._asked()
+        actual = backend.columns(TableRef(table.schema, table.name))
+        if actual is None:
+            backend.evolve(SchemaChange(table, create=True))
+            return {"action": "created", "differences": []}
+        found = differences(table, actual, backend)
+        if not found:
+            return {"action": "matched", "differences": []}
+        if on_drift == "warn":
+            lines = "; ".join(found)
+            warnings.warn(f"table {table.qualified_name!r} is not what was declared: {lines}", stacklevel=2)
+            return {"action": "drift", "differences": found}
+        change, done = plan_schema(
+            table, table.primary_key, actual, backend, "evolve" if on_drift == "evolve" else "error"
+        )
+        if change is not None:
+            backend.evolve(change)
+        return {"action": "evolved", "differences": list(done)}
+
+    def read_watermark(self, pipeline: str) -> dict[str, str] | None:
+        """How far an incremental pipeline has come in this system; None before its first load."""
+        bookmark = self._asked().ledger.bookmark(pipeline)
+        if bookmark is None:
+            return None
+        return {"pipeline_name": bookmark.pipeline, "column_name": bookmark.column, "last_value": bookmark.value}
+
+    def close(self) -> None:
+        """Let go of what `connect` opened; harmless when called again."""
+        if not self._closed and self._on_close is not None:
+            self._on_close()
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Handle({self._connection!r})"
+
+    @property
+    def _connection(self) -> Connection:
+        return self._backend.connection
 
     def _asked(self) -> Backend:
+        if self._closed:
+            raise RunError(f"the handle of connection {self.name!r} is closed", hint="open it again with connect")
         if not self._live:
             raise RunError(f"a preview opens nothing, and the pipeline asked connection {self.name!r}")
         return self._backend
 
-    def __repr__(self) -> str:
-        return f"Handle({self._backend.connection!r})"
+
+def _text(sql: object) -> str:
+    if not isinstance(sql, str):
+        raise SpecTypeError(f"a statement is text, not {type(sql).__name__}")
+    return sql
+
+
+def _whole_number(value: object) -> int | None:
+    if isinstance(value, str) or value is None:
+        return None
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if number == value else None
+
+
+def _address(connection: Connection) -> dict[str, object]:
+    """Where the system is and who asks, without any password."""
+    url = getattr(connection, "url", None)
+    if isinstance(url, str) and "://" in url:
+        try:
+            parts, port = urlsplit(url), urlsplit(url).port
+        except ValueError:  # a reference that is not filled yet, or a URL that only its system can judge
+            return dict.fromkeys(("host", "port", "dbname", "user"))
+        user = unquote(parts.username) if parts.username else None
+        return {"host": parts.hostname, "port": port, "dbname": unquote(parts.path.strip("/")), "user": user}
+    values = {name: getattr(connection, name, None) for name in ("host", "port", "database", "path", "user")}
+    place = values["database"] or values["path"]
+    return {"host": values["host"], "port": values["port"], "dbname": place, "user": values["user"]}

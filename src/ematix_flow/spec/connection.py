@@ -11,11 +11,13 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from importlib import import_module
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, ClassVar, Self
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import urlencode
 
 from ..errors import SecretError, SpecError, SpecTypeError, UnknownNameError, UnsupportedError, nearest
+from .kinds import KINDS, SCHEMES
 from .origin import Origin
 from .redaction import redact, redact_url
+from .url import PathUrl, join_url, parse_path_url, split_url
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -25,32 +27,20 @@ __all__ = [
     "SCHEMES",
     "Connection",
     "PathUrl",
+    "class_of_url",
     "connection_from_mapping",
     "connection_from_url",
+    "field_value",
+    "is_required",
     "kind_class",
     "known_kinds",
+    "own_fields",
     "parse_path_url",
     "redact",
     "redact_url",
     "register_kind",
 ]
 
-KINDS: dict[str, str] = {
-    "duckdb": "connection:DuckDBConnection",
-    "memory": "connection:MemoryConnection",
-    "object_store_local": "connection:ObjectStoreLocalConnection",
-    "sqlite": "connection:SQLiteConnection",
-}
-"""The kinds of this package: kind → module and class below ``ematix_flow.backends``."""
-
-SCHEMES: dict[str, str] = {"duckdb": "duckdb", "file": "object_store_local", "memory": "memory", "sqlite": "sqlite"}
-"""The URL schemes of those kinds, so that a URL loads one backend and not all of them."""
-
-_LATER = frozenset(
-    "postgres mysql delta_local delta_s3 object_store_s3 kafka rabbitmq pubsub kinesis schema_registry "
-    "glue_schema_registry snowflake bigquery redshift".split()
-)
-_LATER_SCHEMES = frozenset("postgres postgresql mysql mysql+pymysql s3 kafka amqp amqps".split())
 _ENTRY_POINTS = "ematix_flow.connections"
 _INTERNAL: Mapping[str, bool] = {"internal": True}
 
@@ -68,12 +58,20 @@ class Connection:
     kind: ClassVar[str] = ""
     schemes: ClassVar[tuple[str, ...]] = ()
     backend: ClassVar[str] = ""
-    """Module and class below ``ematix_flow.backends`` that open it."""
+    """Module and class below ``ematix_flow.backends`` that open it; empty where this version cannot."""
+    url_field: ClassVar[str] = "url"
+    """The field that keeps a URL whole, where the kind has it."""
+    url_parts: ClassVar[Mapping[str, str]] = {}
+    """Which field each part of a server's URL fills: ``host``, ``port``, ``user``, ``password``, ``path`` …"""
+    words: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The fields that know only certain words, and these words."""
 
     name: str
     declared_at: Origin | None = field(default=None, kw_only=True, compare=False, metadata=_INTERNAL)
     final: bool = field(default=False, kw_only=True, compare=False, metadata=_INTERNAL)
     """The texts are as they should be: ``${`` in them is no reference."""
+    literal: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, metadata=_INTERNAL)
+    """The fields in which ``${`` is no reference, while others may hold some."""
     shown: Mapping[str, object] | None = field(default=None, kw_only=True, compare=False, metadata=_INTERNAL)
     """What to show in place of the fields, which hold filled secrets."""
 
@@ -84,28 +82,45 @@ class Connection:
             cls.__repr__ = Connection.__repr__  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
-        for each in _own_fields(type(self)):
+        for each in own_fields(type(self)):
             value = getattr(self, each.name)
             if isinstance(value, PathLike):
                 value = fspath(value)
                 object.__setattr__(self, each.name, value)
-            if _is_required(each) and value in (None, ""):
+            if is_required(each) and value in (None, ""):
                 raise self._missing(self.name, each.name, self.declared_at)
             expected = _PLAIN_TYPES.get(str(getattr(each.type, "__name__", each.type)))
             if expected and not isinstance(value, expected):
                 message = f"{self.kind} connection {self.name!r}: {each.name!r} cannot be a {type(value).__name__}"
                 raise SpecTypeError(message, hint=f"write a value of type {each.type}", declared_at=self.declared_at)
+        for name, words in self.words.items():
+            value = getattr(self, name)
+            if value is not None and not self.is_open(name) and value not in words:
+                raise self.error(f"{name!r} cannot be {value!r}", hint=nearest(name, str(value), words))
+
+    @classmethod
+    def can_open(cls) -> bool:
+        """Whether this version has a backend for the kind."""
+        return bool(cls.backend) or cls.open is not Connection.open
+
+    def is_open(self, field_name: str) -> bool:
+        """Whether a field still holds a reference, so that its value is not known yet."""
+        return not self.final and field_name not in self.literal and "${" in str(getattr(self, field_name))
+
+    def error(self, problem: str, *, hint: str | None = None) -> SpecError:
+        """The error for something that is wrong with this connection."""
+        return SpecError(f"{self.kind} connection {self.name!r}: {problem}", hint=hint, declared_at=self.declared_at)
 
     @classmethod
     def from_mapping(cls, name: str, mapping: Mapping[str, object], *, declared_at: Origin | None = None) -> Self:
         """The connection with these fields; unknown and missing ones are errors."""
-        known = {each.name: each for each in _own_fields(cls) if each.name != "name"}
+        known = {each.name: each for each in own_fields(cls) if each.name != "name"}
         for key in mapping:
             if key not in known:
                 where = f"{cls.kind} connection {name!r}"
                 raise UnknownNameError("field", key, known=known, where=where, declared_at=declared_at)
         for key, each in known.items():
-            if _is_required(each) and key not in mapping:
+            if is_required(each) and key not in mapping:
                 raise cls._missing(name, key, declared_at)
         arguments: dict[str, object] = {**mapping, "name": name, "declared_at": declared_at}
         return cls(**arguments)  # type: ignore[arg-type]
@@ -113,34 +128,48 @@ class Connection:
     @classmethod
     def from_url(cls, name: str, url: str, *, declared_at: Origin | None = None) -> Self:
         """The connection that `url` describes; the query string sets further fields."""
-        known = {each.name: each for each in _own_fields(cls)}
-        if "url" in known:
-            return cls.from_mapping(name, {"url": url}, declared_at=declared_at)
+        return cls.from_mapping(name, cls.fields_from_url(name, url, declared_at), declared_at=declared_at)
+
+    @classmethod
+    def fields_from_url(cls, name: str, url: str, declared_at: Origin | None = None) -> dict[str, object]:
+        """The fields that `url` says; others may be missing yet."""
+        known = {each.name: each for each in own_fields(cls)}
+        if cls.url_field in known:
+            return {cls.url_field: url}
+        scheme = url.partition("://")[0]
+        if scheme not in cls.schemes and "://" in url:
+            message = f"connection {name!r}: a {cls.kind} URL does not begin with {scheme}://"
+            hint = f"begin with {' or '.join(f'{each}://' for each in cls.schemes)}" if cls.schemes else None
+            raise SpecError(message, hint=hint, declared_at=declared_at)
         try:
-            parts = parse_path_url(url)
+            texts = cls._url_fields(url, known)
         except SpecError as error:
             message = f"connection {name!r}: {error.message}"
             raise SpecError(message, hint=error.hint, declared_at=declared_at) from None
-        if parts.scheme not in cls.schemes:
-            message = f"connection {name!r}: a {cls.kind} URL does not begin with {parts.scheme}://"
-            hint = f"begin with {' or '.join(f'{scheme}://' for scheme in cls.schemes)}"
-            raise SpecError(message, hint=hint, declared_at=declared_at)
-        values = {key: _from_text(known.get(key), text) for key, text in parts.options.items()}
-        if "path" in known:
-            values["path"] = parts.path
-        return cls.from_mapping(name, values, declared_at=declared_at)
+        return {key: field_value(known.get(key), text) for key, text in texts.items()}
+
+    @classmethod
+    def _url_fields(cls, url: str, known: Mapping[str, object]) -> dict[str, str]:
+        if cls.url_parts:
+            parts, options = split_url(url, cls.url_parts)
+            return options | {cls.url_parts[part]: text for part, text in parts.items()}
+        path_url = parse_path_url(url)
+        return {**path_url.options, "path": path_url.path} if "path" in known else dict(path_url.options)
 
     def to_url(self) -> str:
         """The connection as a URL, its texts as they are; SpecError where the kind has no such form."""
-        url, path = getattr(self, "url", None), getattr(self, "path", None)
-        if isinstance(url, str):
-            return url
-        if not isinstance(path, str) or not self.schemes:
-            raise SpecError(f"{self.kind} connection {self.name!r} has no URL", declared_at=self.declared_at)
-        slashes = "//" if self.schemes[0] == "file" else "///"
-        own = [each for each in _own_fields(type(self)) if each.name not in ("name", "path")]
+        own = [each for each in own_fields(type(self)) if each.name != "name"]
         stated = {each.name: getattr(self, each.name) for each in own if getattr(self, each.name) != each.default}
+        if isinstance(whole := stated.pop(self.url_field, None), str):
+            return whole
+        path = stated.pop("path", None) if "path" not in self.url_parts else None
+        if not self.schemes or not (self.url_parts or isinstance(path, str)):
+            raise SpecError(f"{self.kind} connection {self.name!r} has no URL", declared_at=self.declared_at)
+        taken = {part: str(stated.pop(name)) for part, name in self.url_parts.items() if stated.get(name)}
         options = {key: value for key, value in stated.items() if isinstance(value, str | int)}
+        if self.url_parts:
+            return join_url(self.schemes[0], taken, options)
+        slashes = "//" if self.schemes[0] == "file" else "///"
         query = f"?{urlencode(options, safe='${}:/')}" if options else ""
         return f"{self.schemes[0]}:{slashes}{path}{query}"
 
@@ -149,8 +178,8 @@ class Connection:
         if self.final:
             return self
         changed: dict[str, object] = {}
-        for each in _own_fields(type(self)):
-            if each.name != "name":
+        for each in own_fields(type(self)):
+            if each.name != "name" and each.name not in self.literal:
                 changed[each.name] = self._filled(each.name, getattr(self, each.name), expand)
         return replace(self, final=True, shown=self.redacted(), **changed)  # type: ignore[arg-type]
 
@@ -160,14 +189,18 @@ class Connection:
         if self.backend:
             module, _, name = self.backend.partition(":")
             return getattr(import_module(f"ematix_flow.backends.{module}"), name)(self, workshop)
-        message = f"{self.kind} connection {self.name!r} cannot be opened"
-        raise UnsupportedError(message, hint=f"define {type(self).__name__}.open", declared_at=self.declared_at)
+        message, hint = "cannot be opened", f"define {type(self).__name__}.open"
+        if self.kind in KINDS:
+            able = [kind for kind in known_kinds() if kind_class(kind).can_open()]
+            message, hint = "cannot be opened by this version", f"it opens {', '.join(able)}"
+        message = f"{self.kind} connection {self.name!r} {message}"
+        raise UnsupportedError(message, hint=hint, declared_at=self.declared_at)
 
     def redacted(self) -> dict[str, object]:
         """The fields as they may be shown: name, kind, and the rest without secrets."""
         values = self.shown
         if values is None:
-            values = {each.name: getattr(self, each.name) for each in _own_fields(type(self))}
+            values = {each.name: getattr(self, each.name) for each in own_fields(type(self))}
         rest = {key: redact(key, value) for key, value in values.items() if key not in ("name", "kind")}
         return {"name": self.name, "kind": self.kind, **rest}
 
@@ -185,37 +218,6 @@ class Connection:
     def _missing(cls, name: str, field_name: str, declared_at: Origin | None) -> SpecError:
         message = f"{cls.kind} connection {name!r} needs the field {field_name!r}"
         return SpecError(message, hint=f"give {field_name!r} a value", declared_at=declared_at)
-
-
-@dataclass(frozen=True)
-class PathUrl:
-    """A URL that names a file, folder or embedded database."""
-
-    scheme: str
-    path: str
-    options: Mapping[str, str]
-
-
-def parse_path_url(url: str) -> PathUrl:
-    """The parts of ``sqlite:///relative``, ``duckdb:////absolute``, ``sqlite://:memory:`` or ``file:///absolute?format=csv``.
-
-    As in SQLAlchemy, three slashes begin a relative path and four an absolute one; ``file`` URLs are absolute.
-    """
-    if url == ":memory:":
-        return PathUrl("sqlite", ":memory:", {})
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        raise SpecError("a connection's URL needs a scheme", hint="write for example sqlite:///orders.db")
-    tail, _, query = rest.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    if scheme == "file":
-        return PathUrl(scheme, _file_path(tail), options)
-    if tail in ("", "/", ":memory:", "/:memory:"):
-        return PathUrl(scheme, ":memory:", options)
-    if not tail.startswith("/"):
-        hint = f"write {scheme}:///relative/path or {scheme}:////absolute/path"
-        raise SpecError(f"a {scheme} URL names a path, not a host", hint=hint)
-    return PathUrl(scheme, tail.removeprefix("/"), options)
 
 
 def register_kind(cls: type[Connection]) -> type[Connection]:
@@ -242,27 +244,13 @@ def kind_class(kind: str, *, declared_at: Origin | None = None) -> type[Connecti
     for entry in _entry_points():
         if entry.name == kind:
             return register_kind(entry.load())
-    if kind in _LATER:
-        hint = f"this version supports {', '.join(known_kinds())}"
-        raise UnsupportedError(f"{kind!r} connections are not supported yet", hint=hint, declared_at=declared_at)
     raise UnknownNameError("connection kind", kind, known=known_kinds(), declared_at=declared_at)
 
 
 def connection_from_url(name: str, url: str, *, declared_at: Origin | None = None) -> Connection:
     """The connection that `url` describes, its kind taken from the scheme."""
-    if url == ":memory:":
-        return kind_class("sqlite").from_url(name, url, declared_at=declared_at)
-    scheme = url.partition("://")[0].lower() if re.match(r"[A-Za-z][A-Za-z0-9+.\-]*://", url) else ""
-    # What has no scheme is not repeated in the message: it may be a password in the wrong place.
-    said = f"the URL scheme {scheme!r}" if scheme else "a value that is not a URL"
-    message, known = f"connection {name!r} has {said}", ", ".join(f"{each}://" for each in _known_schemes())
-    if scheme in _LATER_SCHEMES:
-        raise UnsupportedError(f"{message}, not supported yet", hint=f"Known: {known}", declared_at=declared_at)
-    cls = _class_of_scheme(scheme)
-    if cls is None:
-        hint = f"{nearest('URL scheme', scheme, _known_schemes())} Write for example sqlite:///orders.db"
-        raise SpecError(message, hint=hint, declared_at=declared_at)
-    return cls.from_url(name, scheme + url[len(scheme) :], declared_at=declared_at)
+    cls, url = class_of_url(name, url, declared_at)
+    return cls.from_url(name, url, declared_at=declared_at)
 
 
 def connection_from_mapping(
@@ -281,12 +269,26 @@ def connection_from_mapping(
             hint = f"add kind = one of {', '.join(known_kinds())}, or a url"
             raise SpecError(f"connection {name!r} has neither a kind nor a url", hint=hint, declared_at=declared_at)
         return cls.from_mapping(name, values, declared_at=declared_at)
-    if not isinstance(urls[0], str):
+    url = urls[0]
+    if not isinstance(url, str):
         raise SpecTypeError(f"connection {name!r}: a url is a text", declared_at=declared_at)
-    from_url = cls.from_url if cls else connection_from_url
-    found = from_url(name, urls[0], declared_at=declared_at)
-    stated = {each.name: getattr(found, each.name) for each in _own_fields(type(found)) if each.name != "name"}
-    return type(found).from_mapping(name, stated | values, declared_at=declared_at) if values else found
+    if cls is None:
+        cls, url = class_of_url(name, url, declared_at)
+    return cls.from_mapping(name, cls.fields_from_url(name, url, declared_at) | values, declared_at=declared_at)
+
+
+def class_of_url(name: str, url: str, declared_at: Origin | None = None) -> tuple[type[Connection], str]:
+    """The class that a URL's scheme names, and the URL with its scheme in small letters."""
+    if url == ":memory:":
+        return kind_class("sqlite"), url
+    scheme = url.partition("://")[0].lower() if re.match(r"[A-Za-z][A-Za-z0-9+.\-]*://", url) else ""
+    cls = _class_of_scheme(scheme)
+    if cls is None:
+        # What has no scheme is not repeated in the message: it may be a password in the wrong place.
+        said = f"the URL scheme {scheme!r}" if scheme else "a value that is not a URL"
+        hint = f"{nearest('URL scheme', scheme, _known_schemes())} Write for example sqlite:///orders.db"
+        raise SpecError(f"connection {name!r} has {said}", hint=hint, declared_at=declared_at)
+    return cls, scheme + url[len(scheme) :]
 
 
 _PLAIN_TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -298,20 +300,22 @@ _PLAIN_TYPES: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
-def _own_fields(cls: type[Connection]) -> list[Field[object]]:
+def own_fields(cls: type[Connection]) -> list[Field[object]]:
+    """The fields that users may write, `name` first."""
     return [each for each in fields(cls) if each.init and not each.metadata.get("internal")]
 
 
-def _is_required(each: Field[object]) -> bool:
+def is_required(each: Field[object]) -> bool:
+    """Whether a field must be written."""
     return each.default is MISSING and each.default_factory is MISSING
 
 
 def _has_url(cls: type[Connection] | None) -> bool:
-    return cls is not None and any(each.name == "url" for each in _own_fields(cls))
+    return cls is not None and any(each.name == "url" for each in own_fields(cls))
 
 
-def _from_text(each: Field[object] | None, text: str) -> object:
-    """A query-string value as the field's type says; text that does not fit is left for the field's own check."""
+def field_value(each: Field[object] | None, text: str) -> object:
+    """A text as the field's type says; text that does not fit is left for the field's own check."""
     type_name = str(getattr(each.type, "__name__", each.type)) if each else "str"
     if type_name.startswith("int") and re.fullmatch(r"-?\d+", text):
         return int(text)
@@ -323,18 +327,13 @@ def _from_text(each: Field[object] | None, text: str) -> object:
 def _deep(value: object, expand: Callable[[str], str]) -> object:
     if isinstance(value, str):
         return expand(value)
+    if isinstance(value, Connection):
+        return value.resolve(expand)
     if isinstance(value, Mapping):
         return {key: _deep(inner, expand) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return type(value)([_deep(inner, expand) for inner in value])
     return value
-
-
-def _file_path(tail: str) -> str:
-    path = tail.removeprefix("localhost")
-    if not path.startswith("/"):
-        raise SpecError("a file URL names an absolute path", hint="write file:///absolute/path?format=parquet")
-    return unquote(path)
 
 
 def _entry_points() -> Iterable[EntryPoint]:
