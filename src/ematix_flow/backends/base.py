@@ -24,6 +24,7 @@ from .sql_text import strip_terminator
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
     from sqlglot import exp
@@ -36,6 +37,7 @@ __all__ = [
     "ActualColumn",
     "Applied",
     "Backend",
+    "Brought",
     "Capabilities",
     "Frame",
     "Ledger",
@@ -56,6 +58,8 @@ class Capabilities:
     """Can run a source query of its own and load the result without moving it."""
     enforces_keys: bool = False
     """Refuses duplicate primary keys by itself; otherwise the load checks them."""
+    takes_frames: bool = False
+    """Reads the rows of a frame by itself, as Parquet; otherwise Spark does."""
     guarantee: str = "all of a load or none of it, exactly once for one token"
     """What a load promises, in the words that `flow preview` prints."""
     instead: str = "choose another target connection"
@@ -112,6 +116,17 @@ class Pushed:
     sql: str
     once: bool = False
     """The load looks at the rows a single time, so nothing needs to be kept."""
+    attach: str | None = None
+    """A statement that the connection must run before the query."""
+
+
+@dataclass(frozen=True)
+class Brought:
+    """Parquet files as a query of a database reads them."""
+
+    sql: str
+    attach: str | None = None
+    """A statement that the connection must run before the query."""
 
 
 Relation = Frame | Pushed
@@ -234,7 +249,11 @@ class Backend(ABC):
         """The statements that would make the change, without opening anything."""
         return (self.dialect.render(change.rows, {}, {}),)
 
-    def evaluate(self, sql: str) -> None:
+    def bring(self, folder: Path) -> Brought:
+        """The Parquet files in `folder` for this system's own queries; only systems that take frames answer."""
+        raise self._runs_no_queries()
+
+    def evaluate(self, sql: str, *, attach: str | None = None) -> None:
         """Run a query and forget its rows; only systems that can be pushed to answer."""
         raise self._runs_no_queries()
 

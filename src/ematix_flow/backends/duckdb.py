@@ -14,7 +14,7 @@ from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import TimestampTZ
-from .base import Actual, ActualColumn, Capabilities
+from .base import Actual, ActualColumn, Brought, Capabilities
 from .connection import DuckDBConnection
 from .duckdb_dialect import DuckDBDialect
 from .embedded import EmbeddedBackend
@@ -37,7 +37,7 @@ class DuckDBBackend(EmbeddedBackend):
     without a primary-key index, which DuckDB must hold in memory whole: the load checks keys itself.
     """
 
-    can = Capabilities(pushed=True)
+    can = Capabilities(pushed=True, takes_frames=True)
     dialect = DuckDBDialect()
     connection: DuckDBConnection
     PRODUCT = "DuckDB"
@@ -142,6 +142,10 @@ class DuckDBBackend(EmbeddedBackend):
         ]
         select = self.dialect.render(exp.select(*shown), {}, {})
         connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS {select} FROM read_parquet({files})")
+
+    def bring(self, folder: Path) -> Brought:
+        files = exp.Literal.string(f"{folder}/*.parquet").sql("duckdb")
+        return Brought(f"SELECT * FROM read_parquet({files})")
 
     def rows_changed(self, cursor: SqlCursor) -> int:
         # A statement that changes rows answers with their number, under this name; others with rows of their own.

@@ -9,26 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ..errors import BackendError, CheckError, ConflictError, SpecError, UnknownNameError, UnsupportedError
+from ..errors import BackendError, CheckError, ConflictError, UnknownNameError, UnsupportedError
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Column, Table
 from ..strategies.base import CHANGE_LABEL, INCOMING, TARGET, Append, Change, Replace, Upsert
-from ..types import (
-    BigInt,
-    Boolean,
-    Bytes,
-    ColumnType,
-    Date,
-    Double,
-    Float,
-    Integer,
-    Numeric,
-    SmallInt,
-    Text,
-    Timestamp,
-    TimestampTZ,
-)
+from .arrow_types import arrow_type, column_type, portable_column
 from .base import (
     Actual,
     ActualColumn,
@@ -105,8 +91,8 @@ class MemoryBackend(Backend):
 
     def put(self, table: TableRef, rows: pa.Table) -> None:
         """Let `rows` be the table, whatever was there before."""
-        columns = tuple(Column(_column_type(each), name=each.name) for each in rows.schema)
-        rows = _shaped(rows, _arrow_schema(columns))
+        columns = tuple(Column(column_type(each.type, each.name), name=each.name) for each in rows.schema)
+        rows = _portable(rows, _arrow_schema(columns))
         with self.space.lock:
             old = self.space.tables.get(table)
             self.space.tables[table] = Stored(rows, columns, version=old.version + 1 if old else 1)
@@ -334,64 +320,19 @@ def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def _portable(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    batches = [
+        pa.RecordBatch.from_arrays(
+            [portable_column(rows, each.name) for rows, each in zip(batch, schema, strict=True)], schema=schema
+        )
+        for batch in rows.to_batches()
+    ]
+    return pa.Table.from_batches(batches, schema)
+
+
 def _arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     import pyarrow as pa
 
-    return pa.schema([(column.name, _arrow_type(column.type)) for column in columns])
-
-
-def _arrow_type(type: ColumnType) -> pa.DataType:
-    import pyarrow as pa
-
-    match type:
-        case Numeric(precision, scale):
-            return pa.decimal128(precision, scale)
-        case Timestamp():
-            return pa.timestamp("us")
-        case TimestampTZ():
-            return pa.timestamp("us", tz="UTC")
-        case _:
-            return pa.type_for_alias(_ARROW_NAMES.get(type.kind, "string"))
-
-
-_ARROW_NAMES = {
-    "small_int": "int16",
-    "integer": "int32",
-    "big_int": "int64",
-    "float": "float32",
-    "double": "float64",
-    "boolean": "bool",
-    "date": "date32",
-    "bytes": "binary",
-}
-_PLAIN_TYPES: Mapping[str, ColumnType] = {
-    "int8": SmallInt(),
-    "uint8": SmallInt(),
-    "int16": SmallInt(),
-    "uint16": Integer(),
-    "int32": Integer(),
-    "uint32": BigInt(),
-    "int64": BigInt(),
-    "float": Float(),
-    "double": Double(),
-    "bool": Boolean(),
-    "string": Text(),
-    "large_string": Text(),
-    "string_view": Text(),
-    "date32[day]": Date(),
-    "binary": Bytes(),
-    "large_binary": Bytes(),
-}
-
-
-def _column_type(field: pa.Field) -> ColumnType:
-    """The catalogue's type for an Arrow column."""
-    import pyarrow as pa
-
-    if pa.types.is_decimal(field.type):
-        return Numeric(field.type.precision, field.type.scale)
-    if pa.types.is_timestamp(field.type):
-        return Timestamp() if field.type.tz is None else TimestampTZ()
-    if str(field.type) not in _PLAIN_TYPES:
-        raise SpecError(f"column {field.name!r} has the Arrow type {field.type}, which tables cannot have")
-    return _PLAIN_TYPES[str(field.type)]
+    return pa.schema([(column.name, arrow_type(column.type)) for column in columns])

@@ -188,9 +188,11 @@ class SqlBackend(Backend):
         )
         return tuple(statement.sql for statement in statements)
 
-    def evaluate(self, sql: str) -> None:
+    def evaluate(self, sql: str, *, attach: str | None = None) -> None:
         """Run a query and forget its rows."""
         with self.session() as connection:
+            if attach is not None:
+                connection.execute(attach)
             connection.execute(sql).fetchall()
 
     def execute(self, statements: Sequence[str]) -> int:

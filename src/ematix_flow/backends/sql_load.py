@@ -43,7 +43,9 @@ class SqlLoad(Load):
         if self.replayed:
             return
         match incoming:
-            case Pushed(sql, once):
+            case Pushed(sql, once, attach):
+                if attach is not None:
+                    self.connection.execute(attach)
                 kind = "VIEW" if once else "TABLE"
                 self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
                 self._temporary.append(f"{kind} {STAGED}")

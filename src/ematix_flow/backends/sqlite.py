@@ -15,7 +15,7 @@ from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import UUID, Boolean, ColumnType, Date, Double, Float, Numeric, Timestamp, TimestampTZ
 from . import sqlite_arrow, sqlite_functions
-from .base import Actual, ActualColumn, Capabilities
+from .base import Actual, ActualColumn, Brought, Capabilities
 from .connection import SQLiteConnection
 from .embedded import EmbeddedBackend
 from .sql import SqlConnection, SqlCursor
@@ -53,7 +53,7 @@ class SQLiteBackend(EmbeddedBackend):
     A user's query may name it either way.
     """
 
-    can = Capabilities(pushed=True, enforces_keys=True)
+    can = Capabilities(pushed=True, takes_frames=True, enforces_keys=True)
     dialect = SqliteDialect()
     connection: SQLiteConnection
     PRODUCT = "SQLite"
@@ -147,6 +147,10 @@ class SQLiteBackend(EmbeddedBackend):
     def stage(self, connection: SqlConnection, staged: Path, table: Table) -> None:
         connection.execute(f"ATTACH {exp.Literal.string(str(staged)).sql('sqlite')} AS _ematix_in")
         connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS SELECT * FROM _ematix_in.incoming")
+
+    def bring(self, folder: Path) -> Brought:
+        attach = f"ATTACH {exp.Literal.string(str(self.receive(folder))).sql('sqlite')} AS _ematix_in"
+        return Brought("SELECT * FROM _ematix_in.incoming", attach)
 
     def rows_changed(self, cursor: SqlCursor) -> int:
         return int(cursor.rowcount)  # type: ignore[attr-defined]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .owner import current_owner, is_alive
-from .spark_errors import spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,11 +39,6 @@ class Workshop:
         finally:
             self._bench.reset(token)
             shutil.rmtree(path, ignore_errors=True)
-
-    def evaluate(self, sql: str) -> None:
-        """Run a query of Spark's and forget its rows; BackendError says what was wrong with them."""
-        with spark_errors():
-            self.spark().sql(sql).collect()
 
     def folder(self, name: str) -> Path:
         """A new empty folder that lasts as long as the run."""

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from ..backends.base import Backend
 from ..backends.spark_dialect import SparkDialect
+from ..spec.place import Rows
 from ..spec.table import Column
 from ..strategies.base import Change
 from .plan import Load, Plan, Read, Step, Transform
@@ -124,6 +125,8 @@ def explain(
 
 def _in_words(step: Step, plan: Plan, target: Backend) -> str:
     match step:
+        case Read(place=Rows()):
+            return f"read {step.place}"
         case Read():
             return f"read {step.place if step.sql is None else 'the source query'} from {step.connection} ({step.kind})"
         case Transform():
@@ -166,7 +169,7 @@ def _incoming_sql(plan: Plan, target: Backend) -> str:
     wanted = [column.name for column in plan.transform.columns]
     if plan.transform.event_time is not None and plan.transform.event_time not in wanted:
         wanted.append(plan.transform.event_time)
-    dialect = target.dialect if plan.path == "same_db" else SparkDialect()
+    dialect = target.dialect if plan.path == "same_db" or plan.read.by_target else SparkDialect()
     query = incoming_query(plan.pipeline, plan.transform.columns, wanted, dialect)
     if plan.read.sql is None:
         return dialect.render(query, {}, {})

@@ -17,13 +17,13 @@ from ..backends.workshop import Workshop
 from ..errors import BackendError, CheckError, ConflictError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
 from ..spec.pipeline import Pipeline
-from ..spec.place import TableRef
+from ..spec.place import Rows, TableRef
 from ..spec.redaction import without_secrets
 from ..spec.run import Bookmark, Commit, Run
 from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query
 from .plan import Plan
-from .relation import Incoming, pushed_rows, spark_rows
+from .relation import Incoming, frame_rows, pushed_rows, spark_rows
 from .result import RunResult, instant_text, rows_of
 from .schema import plan_schema
 
@@ -222,7 +222,9 @@ class _Execution:
     def _incoming(self) -> Incoming:
         if self.plan.path == "same_db":
             return pushed_rows(self.plan, self.target, self.bookmark, once=self._looks_once())
-        return spark_rows(self.plan, self.systems.source, self.systems.workshop, self.bookmark)
+        if isinstance(self.plan.read.place, Rows):
+            return frame_rows(self.plan, self.target, self.bookmark, once=self._looks_once())
+        return spark_rows(self.plan, self.systems.source, self.bookmark)
 
     def _looks_once(self) -> bool:
         """Only an append may read its rows late: a replace empties the table first, which the query may be reading."""

@@ -8,17 +8,18 @@ from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
+from ..backends.arrow_files import find_rows
 from ..backends.base import Backend
 from ..errors import FlowError, SpecTypeError, UserCodeError
 from ..spec.pipeline import Pipeline
-from ..spec.place import Place, Prefix, Query, TableRef
+from ..spec.place import Place, Prefix, Query, Rows, TableRef
 from .handle import Handle
 
 __all__ = ["call_function"]
 
 
-def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live: bool = True) -> Place | None:
-    """Where the rows are, as the pipeline's function says; None leaves it to `source_table=`."""
+def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live: bool = True) -> Place | Rows | None:
+    """Where the rows are, or the rows, as the pipeline's function says; None leaves it to `source_table=`."""
     handles = (Handle(source, live=live), Handle(target, live=live))[: pipeline.parameters]
     try:
         answer = pipeline.function(*handles)
@@ -37,13 +38,16 @@ def call_function(pipeline: Pipeline, source: Backend, target: Backend, *, live:
         case str():
             with pipeline.named_errors():
                 return Query(answer)
-        case Query() | TableRef() | Prefix():
+        case Query() | TableRef() | Prefix() | Rows():
             return answer
         case _:
+            rows = find_rows(answer)
+            if rows is not None:
+                return rows
             raise pipeline.error(
                 f"its function returned {type(answer).__name__}",
                 kind=SpecTypeError,
-                hint="return the SQL of the source as text, or None with source_table=",
+                hint="return the SQL of the source as text, a data frame, or None with source_table=",
             )
 
 
