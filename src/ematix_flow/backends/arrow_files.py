@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import SpecError, SpecTypeError
 from ..spec.place import Rows
@@ -14,7 +15,7 @@ from .arrow_types import column_type, portable_column, portable_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["find_rows", "frame_reader", "write_rows"]
+__all__ = ["column_types", "find_rows", "frame_reader", "write_rows"]
 
 GROUP_ROWS, GROUP_BYTES = 65_536, 16 * 2**20
 """How much is in memory at a time."""
@@ -48,6 +49,8 @@ def frame_reader(rows: Rows) -> pa.RecordBatchReader:
     import pyarrow as pa
 
     frame: Any = rows.frame
+    if isinstance(frame, pa.RecordBatchReader):
+        return frame
     try:
         match rows.kind:
             case "pandas DataFrame":
@@ -59,8 +62,6 @@ def frame_reader(rows: Rows) -> pa.RecordBatchReader:
                 return frame.to_reader(GROUP_ROWS)
             case "pyarrow RecordBatch":
                 return pa.Table.from_batches([frame]).to_reader()
-            case "pyarrow RecordBatchReader":
-                return frame
             case _:
                 return pa.RecordBatchReader.from_stream(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -70,14 +71,20 @@ def frame_reader(rows: Rows) -> pa.RecordBatchReader:
         ) from error
 
 
+def column_types(rows: Rows) -> Mapping[str, ColumnType]:
+    """The columns of a frame that `frame_reader` has opened, and the types that keep them."""
+    schema: pa.Schema = cast("pa.RecordBatchReader", rows.frame).schema
+    _check_names(schema.names, rows)
+    return {each.name: column_type(each.type, each.name) for each in schema}
+
+
 def write_rows(rows: Rows, folder: Path) -> Mapping[str, ColumnType]:
     """Write the rows into `folder` as Parquet, batch by batch; gives the columns and the types that keep them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     reader = frame_reader(rows)
-    _check_names(reader.schema.names, rows)
-    types = {each.name: column_type(each.type, each.name) for each in reader.schema}
+    types = column_types(replace(rows, frame=reader))
     schema = pa.schema([(each.name, portable_type(each.type, each.name)) for each in reader.schema])
     with pq.ParquetWriter(str(folder / "rows.parquet"), schema) as writer:
         for table in _groups(_portable(reader, schema), schema):

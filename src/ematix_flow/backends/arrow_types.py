@@ -143,7 +143,9 @@ def _unpacked(values: pa.Array) -> pa.Array:
     if isinstance(values.type, pa.BaseExtensionType):
         return _unpacked(values.storage)
     if pa.types.is_dictionary(values.type):
-        return _unpacked(values.dictionary_decode())
+        # Arrow cannot pick out of views, which is how polars keeps its categories.
+        words = _unpacked(values.dictionary)
+        return words.cast(pa.string() if pa.types.is_string_view(words.type) else words.type).take(values.indices)
     return _unpacked(pc.run_end_decode(values)) if pa.types.is_run_end_encoded(values.type) else values
 
 

@@ -124,7 +124,7 @@ class DuckDBBackend(EmbeddedBackend):
             ActualColumn(str(column), self.dialect.column_type(str(kind)), str(kind), bool(nullable), column in keys)
             for column, kind, nullable in rows
         )
-        return Actual(tuple(columns))
+        return Actual(tuple(columns), keyed=bool(keys))
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         described = connection.execute(f"DESCRIBE SELECT * FROM (\n{sql}\n) AS _source").fetchall()

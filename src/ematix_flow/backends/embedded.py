@@ -6,7 +6,7 @@ import os
 import tempfile
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -16,7 +16,7 @@ from ..errors import ConnectError
 from ..spec.place import TableRef
 from ..spec.run import Commit, Run
 from ..spec.table import Table
-from .base import Actual, Backend, Load, Relation
+from .base import Actual, Backend, Load, Relation, SchemaChange
 from .connection import DuckDBConnection, SQLiteConnection
 from .sql import SqlBackend, SqlConnection
 from .sql_ledger import SqlLedger
@@ -127,6 +127,10 @@ class EmbeddedBackend(SqlBackend):
 
     def columns(self, table: TableRef) -> Actual | None:
         return super().columns(table) if self.exists() or self._stand_in.get() else None
+
+    def change_schema(self, table: TableRef, decide: Callable[[Actual | None], SchemaChange | None]) -> None:
+        with self.creating():
+            super().change_schema(table, decide)
 
     @contextmanager
     def hold(self) -> Iterator[None]:

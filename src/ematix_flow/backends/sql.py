@@ -6,7 +6,7 @@ A database adds facts (its dialect, its reflection, how rows travel between it a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,13 +20,15 @@ from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Commit
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Change
-from .base import Actual, Backend, Load, Pushed, Relation
+from .base import Actual, Backend, Load, Pushed, Relation, SchemaChange
 from .sql_change import STAGED, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
+from .sql_ddl import change_table
 from .sql_ledger import SqlLedger
 from .sql_load import SqlLoad
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from .workshop import Workshop
@@ -156,6 +158,15 @@ class SqlBackend(Backend):
             self.export(connection, self.source_sql(place), folder)
         return self.workshop.spark().read.parquet(str(folder))
 
+    def read_arrow(self, query: Query) -> pa.Table:
+        """The rows of a query, exported as Parquet and read back; Spark has nothing to do."""
+        import pyarrow.parquet as pq
+
+        folder = self.workshop.folder("read")
+        with self.session() as connection:
+            self.export(connection, self.source_sql(query), folder)
+        return pq.read_table(folder)
+
     def source_sql(self, place: Place) -> str:
         """The query that gives the rows at `place`."""
         match place:
@@ -199,6 +210,13 @@ class SqlBackend(Backend):
         """Run statements in one transaction; gives how many rows they changed."""
         with self.session() as connection, self.transaction(connection):
             return sum(max(0, self.rows_changed(connection.execute(self.user_sql(sql)))) for sql in statements)
+
+    def change_schema(self, table: TableRef, decide: Callable[[Actual | None], SchemaChange | None]) -> None:
+        """Look at a table and change it as `decide` says, in one transaction."""
+        with self.session() as connection, self.transaction(connection):
+            change = decide(self.columns_in(connection, table))
+            if change is not None:
+                change_table(self, connection, change)
 
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give."""

@@ -9,9 +9,28 @@ from ..spec.place import TableRef
 from ..spec.table import Table
 
 if TYPE_CHECKING:
+    from .base import SchemaChange
     from .sql import SqlBackend
+    from .sql_connection import SqlConnection
 
-__all__ = ["create_sql", "index_sql"]
+__all__ = ["change_table", "create_sql", "index_sql"]
+
+
+def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaChange) -> None:
+    """Create the table, or add and widen its columns, in the transaction that is open."""
+    table, dialect = change.table, backend.dialect
+    target = backend.relation_sql(TableRef(table.schema, table.name))
+    if change.create:
+        backend.ensure_schema(connection, table.schema)
+        connection.execute(create_sql(backend, table))
+        for index in change.indexes if backend.KEYS else ():
+            connection.execute(index_sql(backend, table, index))
+    for name in change.add:
+        kind = dialect.type_name(table.column(name).type)
+        connection.execute(f"ALTER TABLE {target} ADD COLUMN {dialect.quote(name)} {kind}")
+    for name in change.widen:
+        kind = dialect.type_name(table.column(name).type)
+        connection.execute(f"ALTER TABLE {target} ALTER COLUMN {dialect.quote(name)} SET DATA TYPE {kind}")
 
 
 def create_sql(backend: SqlBackend, table: Table) -> str:

@@ -14,7 +14,7 @@ from ..strategies.base import CHANGE_LABEL, Change, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Pushed, Relation, SchemaChange, run_values
 from .sql_change import CHANGED, STAGED, Statement, change_statements
-from .sql_ddl import create_sql, index_sql
+from .sql_ddl import change_table
 from .sql_ledger import TokenRow
 
 if TYPE_CHECKING:
@@ -60,18 +60,8 @@ class SqlLoad(Load):
             self.connection.execute(f"DROP {name}")
 
     def evolve(self, change: SchemaChange) -> None:
-        """Create the table or add its new columns, inside the transaction."""
-        if change.create:
-            self.backend.ensure_schema(self.connection, self.table.schema)
-            self.connection.execute(create_sql(self.backend, change.table))
-        for name in change.add:
-            column = change.table.column(name)
-            kind = self.backend.dialect.type_name(column.type)
-            target = self.backend.table_name(self._ref).sql(self.backend.dialect.name)
-            self.connection.execute(f"ALTER TABLE {target} ADD COLUMN {self.backend.dialect.quote(name)} {kind}")
-        if change.create and self.backend.KEYS:
-            for index in change.indexes:
-                self.connection.execute(index_sql(self.backend, change.table, index))
+        """Create the table, add or widen columns, inside the transaction."""
+        change_table(self.backend, self.connection, change)
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query over `incoming` and `target`."""
@@ -126,7 +116,9 @@ class SqlLoad(Load):
                 if changed != statement.expected(labels):
                     raise self._ambiguous(change, "")
         if not self.backend.KEYS:
-            self._refuse_broken(group for group in (self.table.primary_key, *self.table.unique) if group != change.keys)
+            self._refuse_broken(
+                group for group in (self.table.primary_key, *self.table.unique) if set(group) != set(change.keys)
+            )
         return Applied(read=self._incoming_rows(), labels=labels)
 
     def _incoming_rows(self) -> int:
@@ -153,7 +145,9 @@ class SqlLoad(Load):
         run_id = self.backend.dialect.literal(self.commit.run.run_id, UUID()).sql(self.backend.dialect.name)
         for group in groups:
             names = self._names(group)
-            written = f"SELECT DISTINCT {names} FROM {target} WHERE {batch} = {run_id}"
+            written = f"SELECT DISTINCT {names} FROM {target}"
+            if "_batch_id" in self._types:
+                written += f" WHERE {batch} = {run_id}"
             same = " AND ".join(f"t.{name} = w.{name}" for name in names.split(", "))
             shown = ", ".join(f"CAST(t.{name} AS VARCHAR)" for name in names.split(", "))
             twice = self.connection.execute(

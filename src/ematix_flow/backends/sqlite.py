@@ -53,7 +53,7 @@ class SQLiteBackend(EmbeddedBackend):
     A user's query may name it either way.
     """
 
-    can = Capabilities(pushed=True, takes_frames=True, enforces_keys=True)
+    can = Capabilities(pushed=True, takes_frames=True, enforces_keys=True, widens=False)
     dialect = SqliteDialect()
     connection: SQLiteConnection
     PRODUCT = "SQLite"
@@ -108,7 +108,7 @@ class SQLiteBackend(EmbeddedBackend):
                 quoted = self.dialect.quote(str(index))
                 parts = connection.execute(f"PRAGMA main.index_info({quoted})").fetchall()
                 unique.append(tuple(str(part[2]) for part in parts))
-        return Actual(columns, tuple(unique))
+        return Actual(columns, tuple(unique), keyed=True)
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         """Copy the rows into a file of their own, then stream that file through Arrow.

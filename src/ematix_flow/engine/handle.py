@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from ..backends.base import Backend
 from ..errors import RunError
+from ..spec.pipeline import DriftPolicy, Mode
+from ..spec.table import Table
+from .schema import ensure_table
 
 __all__ = ["Handle"]
 
@@ -45,6 +48,13 @@ class Handle:
     def execute_in_transaction(self, statements: Sequence[str]) -> int:
         """Run all statements or none; gives how many rows they changed."""
         return self._asked().execute(statements)
+
+    def ensure_table(
+        self, table: Table | Mapping[str, object], on_drift: DriftPolicy = "error", *, mode: Mode | None = None
+    ) -> dict[str, object]:
+        """Create the table where it is missing, compare it where it is not; gives `action` and `differences`."""
+        declared = table if isinstance(table, Table) else Table.from_spec(table)
+        return ensure_table(self._asked(), declared, on_drift, mode=mode)
 
     def _asked(self) -> Backend:
         if not self._live:

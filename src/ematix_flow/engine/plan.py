@@ -81,9 +81,14 @@ class Plan:
         return (self.read, self.transform, self.load)
 
 
-def build_plan(pipeline: Pipeline, source: Backend, target: Backend, returned: Place | Rows | None) -> Plan:
-    """The plan of one run; `returned` is what the pipeline's function gave."""
-    strategy = strategy_for(pipeline.mode)
+def build_plan(
+    pipeline: Pipeline, source: Backend, target: Backend, returned: Place | Rows | None, *, stamps: bool = True
+) -> Plan:
+    """The plan of one run; `returned` is what the pipeline's function gave.
+
+    Without `stamps`, a mode that keeps no history leaves the table's columns alone.
+    """
+    strategy = strategy_for(pipeline.mode, stamps=stamps)
     _check_capable(pipeline, target, strategy)
     added = {added.name for added in strategy.adds}
     columns = tuple(column for column in pipeline.table.columns if column.name not in added)

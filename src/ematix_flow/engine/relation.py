@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from ..backends.arrow_files import write_rows
 from ..backends.base import Backend, Frame, Pushed, Relation
 from ..backends.dialect import Dialect
+from ..backends.frames import plain_frame
 from ..backends.spark_dialect import SparkDialect
 from ..backends.spark_errors import spark_errors
 from ..errors import BackendError
@@ -83,7 +84,7 @@ def frame_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: 
     rows = plan.read.place
     assert isinstance(rows, Rows)
     if rows.is_spark:
-        return _moved(plan, cast("DataFrame", rows.frame), bookmark)
+        return _moved(plan, plain_frame(cast("DataFrame", rows.frame)), bookmark)
     workshop = target.workshop
     folder = workshop.folder("rows")
     names = tuple(write_rows(rows, folder))

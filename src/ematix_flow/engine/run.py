@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from .bookmark import check_bookmark, reached_query
 from .plan import Plan
 from .relation import Incoming, frame_rows, pushed_rows, spark_rows
 from .result import RunResult, instant_text, rows_of
-from .schema import plan_schema
+from .schema import plan_schema, warn_of_drift
 
 __all__ = ["Systems", "record_failure", "run_plan"]
 
@@ -142,8 +141,9 @@ class _Execution:
         policy = self.pipeline.on_drift
         schema, self.drift = plan_schema(load.table, load.intent.keys, actual, self.target, policy)
         if self.drift and policy == "warn":
-            lines = "; ".join(self.drift)
-            warnings.warn(f"table {self.ref} is not what was declared: {lines}", UserWarning, stacklevel=2)
+            warn_of_drift(load.table, self.drift)
+        if policy == "ignore":
+            self.drift = ()
         return schema
 
     def _commit(self, run: Run) -> Commit:

@@ -33,7 +33,7 @@ __all__ = [
 
 Mode = Literal["append", "truncate", "merge", "scd1", "scd2"]
 MODES: tuple[str, ...] = get_args(Mode)
-DriftPolicy = Literal["error", "warn", "evolve"]
+DriftPolicy = Literal["error", "warn", "ignore", "evolve", "add_columns"]
 LatePolicy = Literal["error", "ignore", "insert"]
 ForcedPath = Literal["same_db", "cross_db"]
 PipelineFunction = Callable[..., object]
@@ -42,7 +42,7 @@ PipelineFunction = Callable[..., object]
 class PipelineOptions(TypedDict, total=False):
     """The keywords of `@ematix.pipeline`; one list for the decorator and its function twins."""
 
-    target: type[ManagedTable]
+    target: type[ManagedTable] | Table
     mode: Mode
     name: str
     schedule: str | None
@@ -62,6 +62,7 @@ class PipelineOptions(TypedDict, total=False):
     ttl: timedelta | str | float | None
     late_events: LatePolicy
     allow_empty_source: bool
+    strict_schema: bool
     # Documented spellings of the same things.
     incremental: bool
     watermark_column: str | None
@@ -83,7 +84,6 @@ LATER = {
     "freshness_sla": "freshness",
     "freshness_column": "freshness",
     "alert_on_quality_warn": "data quality",
-    "strict_schema": "strict schemas",
 }
 """Documented keywords that this version refuses instead of ignoring."""
 
@@ -135,6 +135,7 @@ class Pipeline(_Declared):
     ttl: timedelta | None = None
     late_events: LatePolicy = "error"
     allow_empty_source: bool = False
+    strict_schema: bool = False
 
     @property
     def parameters(self) -> int:
@@ -153,11 +154,11 @@ def build_pipeline(function: PipelineFunction, options: Mapping[str, object], de
     target = options.get("target")
     if target is None:
         raise declared.error("it has no target", kind=SpecTypeError, hint="pass target=YourTable")
-    if not (isinstance(target, type) and issubclass(target, ManagedTable)):
+    if not isinstance(target, Table) and not (isinstance(target, type) and issubclass(target, ManagedTable)):
         hint = "decorate the class with @ematix.table(schema=…)"
         raise declared.error(f"target= must be a table class, not {target!r}", kind=SpecTypeError, hint=hint)
     with declared.named_errors():
-        table = target._table()
+        table = target if isinstance(target, Table) else target._table()
         values = _plain_values(declared, options)
     pipeline = Pipeline(name=declared.name, declared_at=declared_at, function=function, table=table, **values)  # type: ignore[arg-type]
     _check_schedule(pipeline)
@@ -189,7 +190,7 @@ _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     **dict.fromkeys(("name", "schedule", "timezone"), (str, "a text")),
     **dict.fromkeys(("source_connection", "target_connection"), ((str, Connection), "a connection or its name")),
     **dict.fromkeys(("event_timestamp_column", "incremental_column", "watermark_column"), (str, "a column's name")),
-    **dict.fromkeys(("allow_empty_source", "incremental"), (bool, "True or False")),
+    **dict.fromkeys(("allow_empty_source", "incremental", "strict_schema"), (bool, "True or False")),
     "source_table": ((str, TableRef), "'schema.table'"),
     "column_map": (Mapping, "a mapping of declared columns to columns or expressions of the source"),
     "ttl_seconds": ((int, float), "a number of seconds"),
@@ -279,6 +280,7 @@ _CONVERSIONS: Mapping[str, Callable[..., object]] = {
     "column_map": _mapping,
     "source_table": lambda _, __, value: value if isinstance(value, TableRef) else TableRef.parse(value),
     "ttl": _ttl,
+    "on_drift": lambda _, __, value: "evolve" if value == "add_columns" else value,
 }
 
 _MACROS = ("@annually", "@daily", "@hourly", "@midnight", "@monthly", "@weekly", "@yearly")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol, cast
 
 from ..errors import DuplicateNameError, SpecError, SpecTypeError, UnknownNameError
 from ..normalize import check_chain
-from ..types import Column
+from ..types import Column, type_from_spec
 from .annotation import Declaration, Marked, find_declaration, read_columns
 from .origin import Origin, declared_at
 
-__all__ = ["METADATA_NAMES", "Column", "Keys", "ManagedTable", "Table", "build_table_class", "key_ladder"]
+__all__ = ["METADATA_NAMES", "Column", "Ensures", "Keys", "ManagedTable", "Table", "build_table_class", "key_ladder"]
 
 METADATA_NAMES = ("valid_from", "valid_to", "is_current", "row_hash", "_loaded_at", "_batch_id")
 """Columns that loads add to tables; a table may declare them itself, with the same type."""
@@ -31,6 +31,8 @@ class Table:
     unique: tuple[tuple[str, ...], ...] = ()
     merge_keys: tuple[str, ...] | None = None
     partition_columns: tuple[str, ...] = ()
+    keyless: bool = field(default=False, compare=False)
+    """May be without a primary key, as a table that a frame describes."""
     declared_at: Origin | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +86,22 @@ class Table:
             "unique_constraints": [list(names) for names in self.unique],
         }
 
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, object]) -> Table:
+        """The table that `to_spec` described; a fingerprint in it must be the table's own."""
+        for key in ("schema", "name", "columns"):
+            if key not in spec:
+                raise SpecError(f"the spec of a table has no {key!r}", hint="give what _to_spec() of a table gives")
+        columns = [
+            Column(type_from_spec(each["type"]), each.get("nullable"), each.get("primary_key", False), each["name"])
+            for each in cast("list[dict[str, Any]]", spec["columns"])
+        ]
+        groups = cast("list[list[str]]", spec.get("unique_constraints") or [])
+        table = cls(str(spec["schema"]), str(spec["name"]), tuple(columns), tuple(tuple(names) for names in groups))
+        if spec.get("fingerprint") not in (None, table.fingerprint):
+            raise table._error("the fingerprint in its spec is not its own", hint="leave it out, or make the spec anew")
+        return table
+
     def with_columns(self, added: Iterable[Column]) -> Table:
         """The table with ``added`` behind its own columns.
 
@@ -121,7 +139,7 @@ class Table:
                 raise self._error(f"column {column.name!r}: {error.message}", kind=kind, hint=error.hint) from error
         if not self.columns:
             raise self._error("there are no columns", kind=SpecTypeError, hint="declare at least one, with pk()")
-        if not self.primary_key:
+        if not self.primary_key and not self.keyless:
             raise self._error("there is no primary key", kind=SpecTypeError, hint="mark a column with pk()")
 
     def _check_column_name(self, name: object) -> None:
@@ -185,6 +203,13 @@ def key_ladder(table: Table, explicit: Sequence[str] | None, *, pipeline: str) -
     return Keys(table.primary_key, "the primary key")
 
 
+class Ensures(Protocol):
+    """What can make sure of a table: a handle of a connection."""
+
+    def ensure_table(self, table: Any, on_drift: Any, **options: Any) -> dict[str, object]:
+        """Create the table where it is missing, compare it where it is not."""
+
+
 class _Derived(tuple[tuple[str, ...], ...]):
     """Unique constraints that natural keys gave, which a subclass derives anew."""
 
@@ -238,6 +263,14 @@ class ManagedTable:
     def _to_normalized_spec(cls) -> dict[str, object]:
         return {**cls._table().to_spec(), "fingerprint": cls._table().fingerprint}
 
+    @classmethod
+    def ensure(cls, conn: Ensures, on_drift: str = "error", **options: object) -> dict[str, object]:
+        """Create the table where it is missing, compare it where it is not; gives `action` and `differences`.
+
+        With ``mode=`` the table has the columns that loads of that mode add.
+        """
+        return conn.ensure_table(cls._table(), on_drift, **options)
+
 
 def build_table_class(cls: type, *, schema: str, name: str | None = None) -> type[ManagedTable]:
     """The table that a plain annotated class describes, as a subclass of it; ``name`` is the class's in snake case."""
@@ -290,7 +323,7 @@ def _declare(cls: type[ManagedTable]) -> Table:
         tuple(unique),
         None if merge_keys is None else declaration.columns_named("__merge_keys__", merge_keys),
         declaration.columns_named("__partition_columns__", partition_columns),
-        declaration.origin,
+        declared_at=declaration.origin,
     )
     cls.__columns__ = tuple((column.name, column) for column in table.columns)
     cls.__unique_constraints__ = unique
