@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ..errors import BackendError, ConflictError, ConnectError, FlowError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
-from ..types import TimestampTZ
+from ..types import ColumnType, TimestampTZ
 from .base import Actual, ActualColumn, Brought, Capabilities
 from .connection import DuckDBConnection
 from .duckdb_dialect import DuckDBDialect
@@ -125,6 +126,12 @@ class DuckDBBackend(EmbeddedBackend):
             for column, kind, nullable in rows
         )
         return Actual(tuple(columns), keyed=bool(keys))
+
+    def query_types(self, sql: str) -> Mapping[str, ColumnType]:
+        with self.session() as connection:
+            rows = connection.execute(f"DESCRIBE SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source").fetchall()
+        known = {str(row[0]): self.dialect.column_type(str(row[1])) for row in rows}
+        return {name: kind for name, kind in known.items() if kind is not None}
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         described = connection.execute(f"DESCRIBE SELECT * FROM (\n{sql}\n) AS _source").fetchall()

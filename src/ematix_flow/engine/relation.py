@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, cast
 from ..backends.arrow_files import write_rows
 from ..backends.base import Backend, Frame, Pushed, Relation
 from ..backends.dialect import Dialect
-from ..backends.frames import plain_frame
+from ..backends.frames import SPARK, plain_frame
 from ..backends.spark_dialect import SparkDialect
 from ..backends.spark_errors import spark_errors
 from ..errors import BackendError
 from ..spec.place import Place, Query, Rows
 from ..spec.run import Bookmark
 from ..spec.table import Column
+from .columns import check_columns
 from .plan import Plan
 from .transform import SOURCE, incoming_query, pushed_sql, resume_sql
 
@@ -69,6 +70,7 @@ def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once:
     assert plan.read.sql is not None
     source_sql, dialect = target.user_sql(plan.read.sql), target.dialect
     names = target.query_columns(plan.read.sql)
+    check_columns(plan, names, target.query_types(plan.read.sql) if plan.pipeline.strict_schema else {})
     query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect)
     sql = pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan))
     return Incoming(Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate)
@@ -87,9 +89,11 @@ def frame_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: 
         return _moved(plan, plain_frame(cast("DataFrame", rows.frame)), bookmark)
     workshop = target.workshop
     folder = workshop.folder("rows")
-    names = tuple(write_rows(rows, folder))
+    types = write_rows(rows, folder)
+    names = tuple(types)
     if not plan.read.by_target:
         return _moved(plan, workshop.spark().read.parquet(str(folder)), bookmark)
+    check_columns(plan, names, types)
     brought, dialect = target.bring(folder), target.dialect
     query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect)
     sql = pushed_sql(brought.sql, query, dialect, bookmark, _resumed(plan))
@@ -99,6 +103,8 @@ def frame_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: 
 
 def _moved(plan: Plan, frame: DataFrame, bookmark: Bookmark | None) -> Incoming:
     """Rows of which Spark makes the declared columns."""
+    kinds = {name: SPARK.column_type(kind) for name, kind in frame.dtypes}
+    check_columns(plan, frame.columns, {name: kind for name, kind in kinds.items() if kind is not None})
     dialect = SparkDialect(no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")])
     view = f"{SOURCE}_{uuid.uuid4().hex}"
     source_sql = f"SELECT * FROM {dialect.quote(view)}"
