@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -90,6 +91,22 @@ def test_the_other_names_of_reading(conn: Any) -> None:
 def test_another_library_is_a_value_error(conn: Any) -> None:
     with pytest.raises(ValueError, match="prefer='dask'"):
         conn.read_df("SELECT 1 AS one", prefer="dask")
+
+
+def test_pandas_is_taken_where_polars_is_not_installed(conn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    conn.write_df(pa.table(PEOPLE), "dw.person", mode="append")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    assert isinstance(conn.read_df("SELECT * FROM dw.person"), pd.DataFrame)
+
+
+@pytest.mark.parametrize("prefer", ["polars", "pandas", "auto"])
+def test_a_library_that_is_not_installed_is_named_with_its_command(
+    conn: Any, prefer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for library in ("polars", "pandas"):
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=r"pip install 'ematix-flow-spark\[df\]'"):
+        conn.read_df("SELECT 1 AS one", prefer=prefer)
 
 
 def test_an_error_of_the_database_is_ours(conn: Any) -> None:
