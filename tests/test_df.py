@@ -184,7 +184,7 @@ def test_an_inferred_table_has_the_columns_of_the_frame_and_no_others(conn: Any)
         "price": "", "tags": "JSON", "kind": "Text",
     }  # fmt: skip
     assert types["price"].startswith("Numeric")
-    assert rows(conn, "dw.things", "tags, kind") == [('["a", "b"]', "x")]
+    assert rows(conn, "dw.things", "tags, kind") == [('["a","b"]', "x")]
 
 
 def test_append_adds_and_truncate_replaces(conn: Any) -> None:

@@ -69,10 +69,10 @@ def test_a_declared_table_takes_a_spark_frame(conn: Any, spark: SparkSession) ->
 
 @pytest.mark.slow
 def test_nested_columns_become_json(conn: Any, spark: SparkSession) -> None:
-    frame = spark.sql("SELECT 1L AS id, array('a', 'b') AS tags, named_struct('x', 1) AS place")
+    frame = spark.sql("SELECT 1L AS id, array('a', 'b') AS tags, named_struct('x', 1, 'y', null) AS place")
     conn.write_spark_df(frame, "dw.things", mode="append")
     [row] = conn.read_spark_df(spark, "SELECT tags, place FROM dw.things").collect()
-    assert tuple(row) == ('["a","b"]', '{"x":1}')
+    assert tuple(row) == ('["a","b"]', '{"x":1,"y":null}')
 
 
 @pytest.mark.slow

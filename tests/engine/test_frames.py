@@ -182,7 +182,7 @@ def test_every_type_arrives_as_it_is(database: Bench) -> None:
     declared: dict[str, Any] = {name: kind | None for name, kind in columns.items()}
     database.load(frame, {**declared, "id": KEY})
     [row] = database.rows(columns)
-    assert row == tuple({**values, "local": local, "doc": '{"a": [1, null]}'}.values())
+    assert row == tuple({**values, "local": local, "doc": '{"a":[1,null]}'}.values())
 
 
 def test_missing_values_of_pandas_are_null(database: Bench) -> None:
@@ -253,6 +253,7 @@ def test_a_frame_that_is_no_table_is_a_type_error(database: Bench, frame: object
         (pa.table({"id": [1], "ID": [2]}), "'id' and 'ID'"),
         (pa.table({}), "no columns"),
         (pa.table({"id": pa.array([1], pa.duration("s"))}), "no column type keeps"),
+        (pd.DataFrame({"id": pd.period_range("2026-01", periods=1, freq="M")}), "no column type keeps"),
     ],
 )
 def test_columns_that_no_system_can_keep_are_refused(database: Bench, frame: object, complaint: str) -> None:
@@ -323,3 +324,16 @@ def test_a_misfit_in_a_spark_frame_names_its_column(tmp_path: Path, spark: Spark
     bench = Bench("duckdb", tmp_path, lambda: spark)
     with pytest.raises(FlowError, match=r"'n' \(Integer\)"):
         bench.load(spark.sql("SELECT 1 AS id, 'seven' AS n"), {"id": KEY, "n": Integer})
+
+
+@pytest.mark.slow
+def test_a_nested_value_is_the_same_document_from_arrow_and_from_spark(tmp_path: Path, spark: SparkSession) -> None:
+    bench = Bench("duckdb", tmp_path, lambda: spark)
+    kind = pa.map_(pa.string(), pa.struct({"n": pa.int64(), "day": pa.date32()}))
+    frame = pa.table({"id": [1], "doc": pa.array([[("a", {"n": 1, "day": None})]], kind)})
+    seen = []
+    for rows in (frame, spark.createDataFrame(frame)):
+        bench.load(rows, {"id": KEY, "doc": JSON}, mode="truncate")
+        seen.append(bench.rows({"doc": JSON()}))
+    assert seen[0] == seen[1] == [('{"a":{"n":1,"day":null}}',)]
+    bench.project.close()

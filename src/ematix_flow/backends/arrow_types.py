@@ -44,8 +44,10 @@ def column_type(type: pa.DataType, name: str) -> ColumnType:
     """
     import pyarrow as pa
 
-    if isinstance(type, pa.BaseExtensionType) and type.extension_name in _EXTENSIONS:
-        return _EXTENSIONS[type.extension_name]
+    if isinstance(type, pa.BaseExtensionType):
+        if type.extension_name in _EXTENSIONS:
+            return _EXTENSIONS[type.extension_name]
+        raise _homeless(name, type)  # what its values mean is its own secret
     bare = _bare(type)
     if bare.id in _plain():
         return _plain()[bare.id]
@@ -56,10 +58,7 @@ def column_type(type: pa.DataType, name: str) -> ColumnType:
         return Timestamp() if bare.tz is None else TimestampTZ()
     if pa.types.is_nested(bare):
         return JSON()
-    raise SpecError(
-        f"column {name!r} has the Arrow type {type}, which no column type keeps",
-        hint="make it a number or a text, for example the seconds of a duration",
-    )
+    raise _homeless(name, type)
 
 
 def portable_type(type: pa.DataType, name: str) -> pa.DataType:
@@ -76,7 +75,7 @@ def portable_column(values: pa.Array, name: str) -> pa.Array:
         return pa.array([None if each is None else str(each) for each in values.to_pylist()], wanted)
     plain = _unpacked(values)
     if pa.types.is_nested(plain.type):
-        return pa.array([_document(each, name) for each in plain.to_pylist()], wanted)
+        return pa.array([_document(each, name) for each in plain.to_pylist(maps_as_pydicts="strict")], wanted)
     return plain.cast(wanted, safe=not pa.types.is_timestamp(plain.type))
 
 
@@ -128,8 +127,6 @@ def _bare(type: pa.DataType) -> pa.DataType:
     """The type of the values themselves, however they are packed."""
     import pyarrow as pa
 
-    if isinstance(type, pa.BaseExtensionType):
-        return _bare(type.storage_type)
     if pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type):
         return _bare(type.value_type)
     return type
@@ -149,11 +146,18 @@ def _unpacked(values: pa.Array) -> pa.Array:
     return _unpacked(pc.run_end_decode(values)) if pa.types.is_run_end_encoded(values.type) else values
 
 
+def _homeless(name: str, type: pa.DataType) -> SpecError:
+    return SpecError(
+        f"column {name!r} has the Arrow type {type}, which no column type keeps",
+        hint="make it a number or a text, for example the seconds of a duration",
+    )
+
+
 def _document(value: object, name: str) -> str | None:
     if value is None:
         return None
     try:
-        return json.dumps(value, default=_json_value, ensure_ascii=False, allow_nan=False)
+        return json.dumps(value, default=_json_value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise CheckError(
             f"column {name!r} holds a nested value that JSON cannot say: {error}",

@@ -195,7 +195,7 @@ def plain_frame(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
     nested = {
-        each.name: F.to_json(frame[SPARK.quote(each.name)])
+        each.name: F.to_json(frame[SPARK.quote(each.name)], {"ignoreNullFields": "false"})
         for each in frame.schema.fields
         if each.dataType.typeName() in _NESTED
     }
