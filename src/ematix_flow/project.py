@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .engine.post import ParentContext
     from .engine.result import RunResult
     from .engine.validate import ValidateResult
-    from .spec.place import Place
+    from .spec.place import Place, Rows
 
 __all__ = ["AnyPipeline", "Project", "current_project", "no_plan"]
 
@@ -200,7 +200,7 @@ class Project:
         if isinstance(declared, ScheduledPipeline):
             raise no_plan(declared)
         whole, sql = Findings(), None
-        place: Place | None = None
+        place: Place | Rows | None = None
         names = {name for part in declared.parts for name in (part.source_connection, part.target_connection) if name}
         for name in sorted(names):
             with whole.gathered():
@@ -269,7 +269,7 @@ class Project:
 
     def _answer(
         self, declared: Pipeline | FanOut, *, live: bool = True, records: bool = False, lenient: bool = False
-    ) -> Place | dict[str, object] | None:
+    ) -> Place | Rows | dict[str, object] | None:
         """What the function says, called once; its failure is recorded for every load that it stops."""
         from .engine.run import record_failure
         from .engine.source import call_function
@@ -287,7 +287,7 @@ class Project:
                 record_failure(part, self.backend(part.target_connection), error)
             raise
 
-    def _place(self, declared: AnyPipeline, *, live: bool = True, lenient: bool = False) -> Place | None:
+    def _place(self, declared: AnyPipeline, *, live: bool = True, lenient: bool = False) -> Place | Rows | None:
         """Where the rows are; an error where nobody but the function itself knows."""
         if isinstance(declared, ScheduledPipeline):
             raise no_plan(declared)
@@ -296,7 +296,7 @@ class Project:
             raise no_plan(declared)
         return answer
 
-    def _planned(self, pipeline: Pipeline, place: Place | None, *, live: bool = True) -> Plan:
+    def _planned(self, pipeline: Pipeline, place: Place | Rows | None, *, live: bool = True) -> Plan:
         from .engine.plan import build_plan
 
         return build_plan(pipeline, *self._systems(pipeline, live=live), place)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
 
-from ematix_flow import nullable, pk
+from ematix_flow import natural_key, nullable, pk
 from ematix_flow.errors import DriftError, FlowError
 from ematix_flow.spec.place import TableRef
 from ematix_flow.types import UUID, BigInt, Integer, String, Text, TimestampTZ
@@ -58,6 +59,49 @@ def test_another_nullability_is_drift(load: Lab) -> None:
     load("id | v", "1 | a")
     with load.refused(DriftError, "'v'.*NULL"):
         load("id | v", "2 | b", columns={**KEY, "v": Text})
+
+
+@everywhere
+@only(lambda lane: not lane.system.name.startswith("sqlite"))
+def test_evolve_widens_a_column_inside_the_load(load: Lab) -> None:
+    load("id | n:SmallInt | p:Numeric[4,1]", "1 | 5 | 1.5")
+    with load.refused(DriftError, "'n'.*\n.*'p'"):
+        load("id | n:BigInt | p:Numeric[8,3]", "2 | 6 | 2.125")
+    result = load("id | n:BigInt | p:Numeric[8,3]", "2 | 5000000000 | 2.125", on_drift="evolve")
+    assert result.drift == [
+        "widened column 'n' from SmallInt to BigInt",
+        "widened column 'p' from Numeric[4, 1] to Numeric[8, 3]",
+    ]
+    assert load.rows("id", "n", "p") == [(1, 5, Decimal("1.5")), (2, 5_000_000_000, Decimal("2.125"))]
+    assert load("id | n:BigInt | p:Numeric[8,3]", "3 | 7 | 0").rows_inserted == 1
+
+
+@only(lambda lane: lane.system.name.startswith("sqlite"))
+def test_sqlite_says_that_it_cannot_widen(load: Lab) -> None:
+    load("id | n:SmallInt", "1 | 5")
+    with load.refused(DriftError, "cannot change the type of 'n'"):
+        load("id | n:BigInt", "2 | 6", on_drift="evolve")
+    with pytest.warns(UserWarning, match="'n'"):
+        load("id | n:BigInt", "2 | 5000000000", on_drift="warn")
+    assert load.rows("id", "n") == [(1, 5), (2, 5_000_000_000)]
+
+
+def test_drift_that_is_ignored_is_not_mentioned(load: Lab) -> None:
+    load("id | v | city", "1 | a | Bern")
+    result = load("id | v", "2 | b", on_drift="ignore")
+    assert "drift" not in result
+    assert load.rows("id", "v", "city") == [(1, "a", "Bern"), (2, "b", None)]
+
+
+def test_a_unique_group_may_not_stand_twice(load: Lab) -> None:
+    columns = {**KEY, "v": Annotated[Text, nullable(), natural_key()]}
+    load("id | v", "1 | a", "2 | NULL", columns=columns)
+    with load.refused(FlowError, "b|UNIQUE"):
+        load("id | v", "3 | b", "4 | b", columns=columns)
+    with load.refused(FlowError, "a|UNIQUE"):
+        load("id | v", "3 | b", "4 | a", columns=columns)
+    load("id | v", "3 | b", "4 | NULL", columns=columns)
+    assert load.rows("id", "v") == [(1, "a"), (2, None), (3, "b"), (4, None)]
 
 
 def test_evolve_does_not_add_a_column_that_may_not_be_null(load: Lab) -> None:

@@ -168,3 +168,9 @@ def test_text_that_is_no_number_is_refused(load: Lab) -> None:
 
     with load.refused(FlowError, "twelve"):
         load("id | n:Text", "1 | twelve", columns={"id": Annotated[BigInt, pk()], "n": Integer})
+
+
+@pytest.mark.parametrize("document", ['["a", "b"]', '{"a": ["b"], "c": "d"}', '[1, "nan"]', '["\\"", {}]'])
+def test_a_document_with_texts_at_the_end_of_a_list_is_json(lab: Lab, document: str) -> None:
+    lab.load({"id": BigInt(), "doc": JSON()}, [{"id": 1, "doc": document}], mode="append")
+    assert lab.rows("id", "doc") == [(1, document)]

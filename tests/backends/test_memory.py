@@ -185,7 +185,7 @@ def test_what_was_put_is_read_with_its_types(load: Loader) -> None:
         1, Decimal("1.50"), clock, int(NOON.timestamp() * 1_000_000),
     )  # fmt: skip
     with pytest.raises(SpecError, match="column 'x'"):
-        load.backend.put(REF, pa.table({"x": [[1]]}))
+        load.backend.put(REF, pa.table({"x": pa.array([1], pa.duration("s"))}))
 
 
 def test_a_query_joins_tables_of_the_connection(load: Loader) -> None:

@@ -8,14 +8,14 @@ error leaves nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import UnsupportedError
 from ..spec.connection import Connection
-from ..spec.place import Place, TableRef
+from ..spec.place import Place, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import Append, Change, Replace, Upsert
@@ -24,7 +24,9 @@ from .sql_text import strip_terminator
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from sqlglot import exp
 
@@ -36,6 +38,7 @@ __all__ = [
     "ActualColumn",
     "Applied",
     "Backend",
+    "Brought",
     "Capabilities",
     "Frame",
     "Ledger",
@@ -58,6 +61,10 @@ class Capabilities:
     """Can run a source query of its own and load the result without moving it."""
     enforces_keys: bool = False
     """Refuses duplicate primary keys by itself; otherwise the load checks them."""
+    takes_frames: bool = False
+    """Reads the rows of a frame by itself, as Parquet; otherwise Spark does."""
+    widens: bool = True
+    """Can give a column a wider type, inside the load."""
     guarantee: str = "all of a load or none of it, exactly once for one token"
     """What a load promises, in the words that `flow preview` prints."""
     instead: str = "choose another target connection"
@@ -82,6 +89,8 @@ class Actual:
     columns: tuple[ActualColumn, ...]
     unique: tuple[tuple[str, ...], ...] | None = None
     """Unique constraints; None where the system keeps none."""
+    keyed: bool = False
+    """The primary key is known."""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -91,11 +100,13 @@ class Actual:
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """What must happen to a table before rows fit: create it, or add columns. Never drops or narrows."""
+    """What must happen to a table before rows fit: create it, add or widen columns. Never drops or narrows."""
 
     table: Table
     create: bool = False
     add: tuple[str, ...] = ()
+    widen: tuple[str, ...] = ()
+    """Columns that get the declared type in place of a narrower one."""
     indexes: tuple[tuple[str, ...], ...] = ()
     """Columns that loads will look rows up by; a system without indexes ignores them."""
 
@@ -114,6 +125,17 @@ class Pushed:
     sql: str
     once: bool = False
     """The load looks at the rows a single time, so nothing needs to be kept."""
+    attach: str | None = None
+    """A statement that the connection must run before the query."""
+
+
+@dataclass(frozen=True)
+class Brought:
+    """Parquet files as a query of a database reads them."""
+
+    sql: str
+    attach: str | None = None
+    """A statement that the connection must run before the query."""
 
 
 Relation = Frame | Pushed
@@ -188,7 +210,7 @@ class Load(ABC):
 
     @abstractmethod
     def evolve(self, change: SchemaChange) -> None:
-        """Create the table or add columns, as part of this unit of work where the system can."""
+        """Create the table, add or widen columns, as part of this unit of work where the system can."""
 
     @abstractmethod
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
@@ -237,12 +259,16 @@ class Backend(ABC):
     def load(self, incoming: Relation, table: Table, commit: Commit) -> AbstractContextManager[Load]:
         """Open a unit of work that brings `incoming` into `table` (declared and added columns)."""
 
+    def read_arrow(self, query: Query) -> pa.Table:
+        """The rows of a query, as of now, in the memory of this process."""
+        return self.read(query).toArrow()
+
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give; only systems that can be pushed to answer."""
         raise self._runs_no_queries()
 
     def query_types(self, sql: str) -> Mapping[str, ColumnType]:
-        """The types a query would give, of the columns whose type is known before there are rows."""
+        """The types of a query's columns, as far as the system knows them and the catalogue has them."""
         return {}
 
     def user_sql(self, sql: str) -> str:
@@ -257,7 +283,11 @@ class Backend(ABC):
         """The statements that would make the change, without opening anything."""
         return (self.dialect.render(change.rows, {}, {}),)
 
-    def evaluate(self, sql: str) -> None:
+    def bring(self, folder: Path) -> Brought:
+        """The Parquet files in `folder` for this system's own queries; only systems that take frames answer."""
+        raise self._runs_no_queries()
+
+    def evaluate(self, sql: str, *, attach: str | None = None) -> None:
         """Run a query and forget its rows; only systems that can be pushed to answer."""
         raise self._runs_no_queries()
 
@@ -269,9 +299,13 @@ class Backend(ABC):
         """The rows of a query, `max_rows` at most; only systems with SQL of their own."""
         raise self._runs_no_queries()
 
-    def evolve(self, change: SchemaChange) -> None:
-        """Create a table or add columns outside any load; only systems with SQL of their own."""
-        raise self._runs_no_queries()
+    def change_schema(self, table: TableRef, decide: Callable[[Actual | None], SchemaChange | None]) -> None:
+        """Look at a table and change it as `decide` says, in one unit of work that brings no rows."""
+        if decide(self.columns(table)) is not None:
+            raise UnsupportedError(
+                f"connection {self.connection.name!r} ({self.connection.kind}) makes and changes tables only in loads",
+                hint="run a pipeline into the table",
+            )
 
     def same_system(self, other: Backend) -> bool:
         """Whether a query for `other` can run here: the same database, whatever the connections are called."""

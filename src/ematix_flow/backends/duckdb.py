@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from ..errors import BackendError, ConflictError, ConnectError, FlowError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
-from ..types import TimestampTZ
-from .base import Actual, ActualColumn, Capabilities
+from ..types import ColumnType, TimestampTZ
+from .base import Actual, ActualColumn, Brought, Capabilities
 from .connection import DuckDBConnection
 from .duckdb_dialect import DuckDBDialect
 from .embedded import EmbeddedBackend
@@ -37,7 +38,7 @@ class DuckDBBackend(EmbeddedBackend):
     without a primary-key index, which DuckDB must hold in memory whole: the load checks keys itself.
     """
 
-    can = Capabilities(pushed=True)
+    can = Capabilities(pushed=True, takes_frames=True)
     dialect = DuckDBDialect()
     connection: DuckDBConnection
     PRODUCT = "DuckDB"
@@ -124,7 +125,13 @@ class DuckDBBackend(EmbeddedBackend):
             ActualColumn(str(column), self.dialect.column_type(str(kind)), str(kind), bool(nullable), column in keys)
             for column, kind, nullable in rows
         )
-        return Actual(tuple(columns))
+        return Actual(tuple(columns), keyed=bool(keys))
+
+    def query_types(self, sql: str) -> Mapping[str, ColumnType]:
+        with self.session() as connection:
+            rows = connection.execute(f"DESCRIBE SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source").fetchall()
+        known = {str(row[0]): self.dialect.column_type(str(row[1])) for row in rows}
+        return {name: kind for name, kind in known.items() if kind is not None}
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         described = connection.execute(f"DESCRIBE SELECT * FROM (\n{sql}\n) AS _source").fetchall()
@@ -142,6 +149,10 @@ class DuckDBBackend(EmbeddedBackend):
         ]
         select = self.dialect.render(exp.select(*shown), {}, {})
         connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS {select} FROM read_parquet({files})")
+
+    def bring(self, folder: Path) -> Brought:
+        files = exp.Literal.string(f"{folder}/*.parquet").sql("duckdb")
+        return Brought(f"SELECT * FROM read_parquet({files})")
 
     def rows_changed(self, cursor: SqlCursor) -> int:
         # A statement that changes rows answers with their number, under this name; others with rows of their own.

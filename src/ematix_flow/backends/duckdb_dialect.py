@@ -77,7 +77,7 @@ class DuckDBDialect(CastingDialect):
             case JSON() | JSONB():
                 # DuckDB's JSON has NaN, Infinity and commas before a closing bracket, which JSON has not.
                 text = self.convert(value, "VARCHAR")
-                bare = call("REGEXP_REPLACE", text, text_literal(_JSON_TEXT), text_literal(""), text_literal("g"))
+                bare = call("REGEXP_REPLACE", text, text_literal(_JSON_TEXT), text_literal('""'), text_literal("g"))
                 alien = call("REGEXP_MATCHES", bare, text_literal(_NO_JSON))
                 strict = choose((alien, self.misfit(value, type)), default=plain.copy())
                 return choose((is_text, strict), default=plain)

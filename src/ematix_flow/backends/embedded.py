@@ -6,7 +6,7 @@ import os
 import tempfile
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -130,6 +130,10 @@ class EmbeddedBackend(SqlBackend):
     def columns(self, table: TableRef) -> Actual | None:
         return super().columns(table) if self.exists() or self._stand_in.get() else None
 
+    def change_schema(self, table: TableRef, decide: Callable[[Actual | None], SchemaChange | None]) -> None:
+        with self.creating():
+            super().change_schema(table, decide)
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """One connection for all steps of the block; where the file is missing, there is none to hold yet."""
@@ -149,10 +153,6 @@ class EmbeddedBackend(SqlBackend):
             return super().execute(statements)
         with self.creating():
             return super().execute(statements)
-
-    def evolve(self, change: SchemaChange) -> None:
-        with self.creating():
-            super().evolve(change)
 
     def _file(self) -> Path:
         if self.exists() or self._may_create.get():

@@ -17,7 +17,7 @@ from ..types import ColumnType, Text, type_from_spec
 from .base import Actual, ActualColumn
 from .file_commits import FOLDER, CommitLog, DataFile, LogState
 from .file_formats import EMPTY_TEXT, FileFormat
-from .frames import SPARK, conform, schema_ddl
+from .frames import SPARK, conform, schema_ddl, stored_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,10 +34,14 @@ class Layout:
 
     columns: tuple[Column, ...]
     partitions: tuple[str, ...] = ()
+    unique: tuple[tuple[str, ...], ...] | None = None
+    """Unique groups; None where nobody declared the table."""
 
     def to_spec(self) -> dict[str, object]:
         """The layout as plain data."""
-        return {"columns": [column.to_spec() for column in self.columns], "partition_columns": list(self.partitions)}
+        groups = {} if self.unique is None else {"unique_constraints": [list(names) for names in self.unique]}
+        columns = [column.to_spec() for column in self.columns]
+        return {"columns": columns, "partition_columns": list(self.partitions), **groups}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Layout:
@@ -46,7 +50,9 @@ class Layout:
             Column(type_from_spec(each["type"]), each["nullable"], each["primary_key"], each["name"])
             for each in spec["columns"]
         )
-        return cls(columns, tuple(spec["partition_columns"]))
+        groups = spec.get("unique_constraints")
+        unique = None if groups is None else tuple(tuple(names) for names in groups)
+        return cls(columns, tuple(spec["partition_columns"]), unique)
 
     @property
     def types(self) -> dict[str, ColumnType]:
@@ -152,14 +158,7 @@ class FileTable:
         layout = self.layout(state)
         if layout is None:
             return Actual(_reflected(self.frame(state, open_reader())))
-        return Actual(
-            tuple(
-                ActualColumn(
-                    column.name, SPARK.stored_type(column.type), str(column.type), column.nullable, column.primary_key
-                )
-                for column in layout.columns
-            )
-        )
+        return stored_table(layout.columns, layout.unique)
 
     def target_layout(self, state: LogState, declared: Table, open_reader: Callable[[], FileReader]) -> Layout:
         """The layout to load `declared` into: the stored one, or the files' own, or the declared one."""
@@ -167,7 +166,7 @@ class FileTable:
         if stored is None and self.foreign(state):
             stored = Layout(self._adopted(state, declared, open_reader()), self._found_partitions(state))
         if stored is None:
-            return Layout(declared.columns, declared.partition_columns)
+            return Layout(declared.columns, declared.partition_columns, declared.unique)
         if stored.partitions != declared.partition_columns:
             raise DriftError(
                 f"table {declared.qualified_name!r} is kept in other folders than declared",

@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,19 @@ from .file_commits import CommitLog, DataFile, Entry, LogState, Staging
 from .file_formats import FileFormat, file_format
 from .file_ledger import FileLedger
 from .file_table import DATA, FileReader, FileTable, Layout, data_files, frame_types
-from .frames import SPARK, FrameQueries, Tally, conform, mentions, null_rules, query_frame, schema_ddl
+from .frames import (
+    SPARK,
+    FrameQueries,
+    Tally,
+    conform,
+    evolved,
+    mentions,
+    null_rules,
+    query_frame,
+    refuse_repeated,
+    repeated,
+    schema_ddl,
+)
 from .owner import current_owner
 from .spark_dialect import SparkDialect
 
@@ -202,8 +215,8 @@ class FilesLoad(Load):
     def evolve(self, change: SchemaChange) -> None:
         """Take the new columns into the layout, which is committed with the rows."""
         layout = self.layout
-        added = tuple(change.table.column(name) for name in change.add if name not in layout.types)
-        for column in (*layout.columns, *added):
+        columns = evolved(layout.columns, change)
+        for column in columns:
             if isinstance(column.type, self.backend.format.unwritable):
                 raise UnsupportedError(
                     f"table {self.declared.qualified_name!r}: column {column.name!r} ({column.type}) has no form in "
@@ -218,7 +231,7 @@ class FilesLoad(Load):
                     hint=f"leave {self.backend.format.bad_names} out of the name, or use the format parquet",
                     declared_at=self.declared.declared_at,
                 )
-        self.layout = Layout((*layout.columns, *added), layout.partitions)
+        self.layout = replace(layout, columns=columns)
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query; the incoming rows are evaluated once, whatever is asked of them."""
@@ -235,9 +248,12 @@ class FilesLoad(Load):
                 hint="use append or truncate, or a Delta or Iceberg table",
                 declared_at=self.declared.declared_at,
             )
+        if self.declared.unique:
+            self._keep_incoming()
         if not self._queries.knows(INCOMING):
             self._read = Tally({})
             self._queries.bind(INCOMING, self._read.watch(self._incoming))
+        self._refuse_broken(change)
         self._bind_target(change.rows)
         inserted = self._write(self._queries.frame(change.rows))
         if isinstance(change, Replace):
@@ -314,6 +330,13 @@ class FilesLoad(Load):
         else:
             frame = self._queries.spark.createDataFrame([], schema_ddl(self.declared.columns))
         self._queries.bind(TARGET, frame)
+
+    def _refuse_broken(self, change: Append | Replace) -> None:
+        """Unique groups: no file enforces them."""
+        for group in self.declared.unique:
+            query = repeated(change.rows, group, with_target=isinstance(change, Append))
+            self._bind_target(query)
+            refuse_repeated(str(TableRef(self.declared.schema, self.declared.name)), group, self._queries.rows(query))
 
     def _write(self, rows: DataFrame) -> int:
         """Stage the rows as the files they will be, and see that they come back as they are."""

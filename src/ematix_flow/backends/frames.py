@@ -15,8 +15,9 @@ from ..errors import BackendError, CheckError, SpecError
 from ..spec.place import TableRef
 from ..spec.run import Commit
 from ..spec.table import Column
-from ..types import ColumnType
-from .base import run_values
+from ..strategies.base import TARGET
+from ..types import JSON, ColumnType, Text
+from .base import Actual, ActualColumn, SchemaChange, run_values
 from .spark_dialect import SparkDialect
 from .sql_text import replace_tables
 
@@ -31,10 +32,16 @@ __all__ = [
     "Tally",
     "arrow_frame",
     "conform",
+    "evolved",
     "mentions",
     "null_rules",
+    "plain_frame",
     "query_frame",
+    "refuse_repeated",
+    "repeated",
     "schema_ddl",
+    "spark_types",
+    "stored_table",
     "type_ddl",
 ]
 
@@ -181,6 +188,81 @@ def arrow_frame(spark: SparkSession, rows: pa.Table, schema: str | StructType) -
     # Spark takes an empty batch for the end of the rows.
     filled = [batch for batch in rows.to_batches() if batch.num_rows]
     return spark.createDataFrame(type(rows).from_batches(filled, rows.schema), schema)
+
+
+def plain_frame(frame: DataFrame) -> DataFrame:
+    """The frame with its lists, maps and structs as JSON text."""
+    from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+    nested = {
+        each.name: F.to_json(frame[SPARK.quote(each.name)], {"ignoreNullFields": "false"})
+        for each in frame.schema.fields
+        if each.dataType.typeName() in _NESTED
+    }
+    return frame.withColumns(nested) if nested else frame
+
+
+_NESTED = ("array", "map", "struct", "variant")
+
+
+def spark_types(frame: DataFrame) -> dict[str, ColumnType]:
+    """The types that keep the columns of a Spark frame; those of `_NESTED` are JSON."""
+    types: dict[str, ColumnType] = {}
+    for each in frame.schema.fields:
+        kind = each.dataType.simpleString()
+        known = SPARK.column_type(kind)
+        if each.dataType.typeName() in _NESTED:
+            known = JSON()
+        elif kind == "void":
+            known = Text()
+        if known is None:
+            raise SpecError(
+                f"column {each.name!r} has the Spark type {kind}, which no column type keeps",
+                hint="make it a number or a text in the frame",
+            )
+        types[each.name] = known
+    return types
+
+
+def stored_table(columns: Sequence[Column], unique: tuple[tuple[str, ...], ...] | None) -> Actual:
+    """A table as it was declared, for systems that remember the declaration."""
+    shown = (ActualColumn(each.name, each.type, str(each.type), each.nullable, each.primary_key) for each in columns)
+    return Actual(tuple(shown), unique, keyed=any(each.primary_key for each in columns))
+
+
+def evolved(columns: Sequence[Column], change: SchemaChange) -> tuple[Column, ...]:
+    """The columns after the change; rows that are there are read as the new types say."""
+    known = {column.name for column in columns}
+    added = [change.table.column(name) for name in change.add if name not in known]
+    widened = {name: change.table.column(name).type for name in change.widen}
+    return (*(_typed(each, widened.get(each.name, each.type)) for each in columns), *added)
+
+
+def _typed(column: Column, type: ColumnType) -> Column:
+    return Column(type, column.nullable, column.primary_key, column.name, column.normalizers)
+
+
+def repeated(rows: exp.Query, group: Sequence[str], *, with_target: bool) -> exp.Query:
+    """The values of a unique group that would stand several times, as text; up to six."""
+    names = [exp.column(name, quoted=True) for name in group]
+    whole: exp.Query = exp.select(*names).from_(rows.copy().subquery("_new"))
+    if with_target:
+        whole = exp.union(whole, exp.select(*names).from_(exp.table_(TARGET, quoted=True)), distinct=False)
+    shown = [exp.cast(name.copy(), "string").as_(name.name, quoted=True) for name in names]
+    found = exp.select(*shown).from_(whole.subquery("_all")).group_by(*names)
+    found = found.where(*(exp.Not(this=exp.Is(this=name.copy(), expression=exp.null())) for name in names))
+    return found.having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))).limit(6)
+
+
+def refuse_repeated(table: str, group: Sequence[str], offences: Sequence[Sequence[object]]) -> None:
+    """Raise CheckError where values of a unique group would stand several times."""
+    if offences:
+        shown = "; ".join(", ".join(str(value) for value in row) for row in offences[:5])
+        raise CheckError(
+            f"{table}: several rows would have one ({', '.join(group)}), which is unique: "
+            f"{shown}{'; …' if len(offences) > 5 else ''}",
+            hint="nothing was written; keep one of them in the source query",
+        )
 
 
 def mentions(query: exp.Query, name: str) -> bool:

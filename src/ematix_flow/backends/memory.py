@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ..errors import BackendError, CheckError, ConflictError, SpecError, UnknownNameError, UnsupportedError
+from ..errors import BackendError, CheckError, ConflictError, UnknownNameError, UnsupportedError
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Column, Table
 from ..strategies.base import CHANGE_LABEL, INCOMING, TARGET, Append, Change, Replace, Upsert
-from ..types import (
-    BigInt,
-    Boolean,
-    Bytes,
-    ColumnType,
-    Date,
-    Double,
-    Float,
-    Integer,
-    Numeric,
-    SmallInt,
-    Text,
-    Timestamp,
-    TimestampTZ,
-)
+from .arrow_types import arrow_type, column_type, portable_column
 from .base import (
     Actual,
-    ActualColumn,
     Applied,
     Backend,
     Capabilities,
@@ -42,7 +27,7 @@ from .base import (
     SchemaChange,
 )
 from .connection import MemoryConnection
-from .frames import SPARK, FrameQueries, arrow_frame, query_frame, schema_ddl
+from .frames import FrameQueries, arrow_frame, evolved, query_frame, refuse_repeated, schema_ddl, stored_table
 from .owner import INTERRUPTED, is_alive
 from .spark_dialect import SparkDialect
 
@@ -60,6 +45,7 @@ class Stored:
 
     rows: pa.Table
     columns: tuple[Column, ...]
+    unique: tuple[tuple[str, ...], ...] | None = None
     version: int = 0
     instant: datetime | None = None
 
@@ -105,8 +91,8 @@ class MemoryBackend(Backend):
 
     def put(self, table: TableRef, rows: pa.Table) -> None:
         """Let `rows` be the table, whatever was there before."""
-        columns = tuple(Column(_column_type(each), name=each.name) for each in rows.schema)
-        rows = _shaped(rows, _arrow_schema(columns))
+        columns = tuple(Column(column_type(each.type, each.name), name=each.name) for each in rows.schema)
+        rows = _portable(rows, _arrow_schema(columns))
         with self.space.lock:
             old = self.space.tables.get(table)
             self.space.tables[table] = Stored(rows, columns, version=old.version + 1 if old else 1)
@@ -135,12 +121,23 @@ class MemoryBackend(Backend):
         stored = self.space.tables.get(table)
         if stored is None:
             return None
-        return Actual(
-            tuple(
-                ActualColumn(each.name, SPARK.stored_type(each.type), str(each.type), each.nullable, each.primary_key)
-                for each in stored.columns
-            )
-        )
+        return stored_table(stored.columns, stored.unique)
+
+    def change_schema(self, table: TableRef, decide: Callable[[Actual | None], SchemaChange | None]) -> None:
+        """Look at a table and change it as `decide` says; its rows stay."""
+        old = self.space.tables.get(table)
+        change = decide(self.columns(table))
+        if change is None:
+            return
+        columns = evolved(old.columns if old else change.table.columns, change)
+        schema = _arrow_schema(columns)
+        rows = _shaped(old.rows, schema) if old else schema.empty_table()
+        unique = old.unique if old else change.table.unique
+        with self.space.lock:
+            if self.space.tables.get(table) is not old:
+                raise _overtaken(table)
+            instant = old.instant if old else None
+            self.space.tables[table] = Stored(rows, columns, unique, old.version + 1 if old else 1, instant)
 
     @contextmanager
     def load(self, incoming: Relation, table: Table, commit: Commit) -> Iterator[Load]:
@@ -213,6 +210,7 @@ class MemoryLoad(Load):
         self._ref = TableRef(declared.schema, declared.name)
         self._before = self._space.tables.get(self._ref)
         self._columns = self._before.columns if self._before else declared.columns
+        self._unique = self._before.unique if self._before else declared.unique
         self._rows: pa.Table | None = None
         self._incoming = incoming
         self._incoming_rows: pa.Table | None = None
@@ -221,10 +219,8 @@ class MemoryLoad(Load):
         self.replayed = commit.token in self._space.tokens
 
     def evolve(self, change: SchemaChange) -> None:
-        """Take the new columns in, empty in the rows that are there."""
-        known = {column.name for column in self._columns}
-        added = tuple(change.table.column(name) for name in change.add if name not in known)
-        self._columns = (*self._columns, *added)
+        """Take the new columns and types in; added columns are empty in the rows that are there."""
+        self._columns = evolved(self._columns, change)
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query over `incoming` and `target`."""
@@ -250,6 +246,10 @@ class MemoryLoad(Load):
                     "which may not be NULL",
                     hint="nothing was written; change the source query or the table's declaration",
                 )
+        keys = change.keys if isinstance(change, Upsert) else self.declared.primary_key
+        for group in (self.declared.primary_key, *self.declared.unique):
+            if set(group) != set(keys):
+                refuse_repeated(str(self._ref), group, _repeated(rows, group))
         self._rows = rows
         return Applied(read=read, labels=labels)
 
@@ -267,14 +267,11 @@ class MemoryLoad(Load):
         rows = self._target() if self._rows is None else self._rows
         with self._space.lock:
             if self._space.tables.get(self._ref) is not self._before:
-                raise ConflictError(
-                    f"another load into {self._ref} committed first",
-                    hint="run again: the load starts from what the other one left",
-                )
+                raise _overtaken(self._ref)
             version = self._before.version + 1 if self._before else 1
             before = self._before.instant if self._before else None
             instant = self.commit.now if before is None else max(before, self.commit.now)
-            self._space.tables[self._ref] = Stored(rows, self._columns, version, instant)
+            self._space.tables[self._ref] = Stored(rows, self._columns, self._unique, version, instant)
             self._space.tokens.add(self.commit.token)
             self._space.runs[run.run_id] = run
             if bookmark is not None:
@@ -320,6 +317,21 @@ class MemoryLoad(Load):
         return self._joined(kept, result.filter(stays)), labels
 
 
+def _overtaken(table: TableRef) -> ConflictError:
+    return ConflictError(
+        f"another load into {table} committed first", hint="run again: the load starts from what the other one left"
+    )
+
+
+def _repeated(rows: pa.Table, group: Sequence[str]) -> list[tuple[object, ...]]:
+    """The values of a unique group that stand several times; a NULL is like no other."""
+    import pyarrow.compute as pc
+
+    counted = rows.group_by(list(group)).aggregate([([], "count_all")])
+    found = counted.filter(pc.greater(counted["count_all"], 1)).select(list(group))
+    return [row for row in _keys(found, group) if None not in row][:6]
+
+
 def _keys(rows: pa.Table, names: Sequence[str]) -> list[tuple[object, ...]]:
     return list(zip(*(rows[name].to_pylist() for name in names), strict=True))
 
@@ -334,64 +346,19 @@ def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def _portable(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    batches = [
+        pa.RecordBatch.from_arrays(
+            [portable_column(rows, each.name) for rows, each in zip(batch, schema, strict=True)], schema=schema
+        )
+        for batch in rows.to_batches()
+    ]
+    return pa.Table.from_batches(batches, schema)
+
+
 def _arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     import pyarrow as pa
 
-    return pa.schema([(column.name, _arrow_type(column.type)) for column in columns])
-
-
-def _arrow_type(type: ColumnType) -> pa.DataType:
-    import pyarrow as pa
-
-    match type:
-        case Numeric(precision, scale):
-            return pa.decimal128(precision, scale)
-        case Timestamp():
-            return pa.timestamp("us")
-        case TimestampTZ():
-            return pa.timestamp("us", tz="UTC")
-        case _:
-            return pa.type_for_alias(_ARROW_NAMES.get(type.kind, "string"))
-
-
-_ARROW_NAMES = {
-    "small_int": "int16",
-    "integer": "int32",
-    "big_int": "int64",
-    "float": "float32",
-    "double": "float64",
-    "boolean": "bool",
-    "date": "date32",
-    "bytes": "binary",
-}
-_PLAIN_TYPES: Mapping[str, ColumnType] = {
-    "int8": SmallInt(),
-    "uint8": SmallInt(),
-    "int16": SmallInt(),
-    "uint16": Integer(),
-    "int32": Integer(),
-    "uint32": BigInt(),
-    "int64": BigInt(),
-    "float": Float(),
-    "double": Double(),
-    "bool": Boolean(),
-    "string": Text(),
-    "large_string": Text(),
-    "string_view": Text(),
-    "date32[day]": Date(),
-    "binary": Bytes(),
-    "large_binary": Bytes(),
-}
-
-
-def _column_type(field: pa.Field) -> ColumnType:
-    """The catalogue's type for an Arrow column."""
-    import pyarrow as pa
-
-    if pa.types.is_decimal(field.type):
-        return Numeric(field.type.precision, field.type.scale)
-    if pa.types.is_timestamp(field.type):
-        return Timestamp() if field.type.tz is None else TimestampTZ()
-    if str(field.type) not in _PLAIN_TYPES:
-        raise SpecError(f"column {field.name!r} has the Arrow type {field.type}, which tables cannot have")
-    return _PLAIN_TYPES[str(field.type)]
+    return pa.schema([(column.name, arrow_type(column.type)) for column in columns])

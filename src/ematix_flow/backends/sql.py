@@ -6,7 +6,7 @@ A database adds facts (its dialect, its reflection, how rows travel between it a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
@@ -24,12 +24,13 @@ from ..types import ColumnType
 from .base import Actual, Backend, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange
 from .sql_change import STAGED, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
-from .sql_ddl import apply_schema
+from .sql_ddl import change_table
 from .sql_ledger import SqlLedger
 from .sql_load import SqlLoad
 from .sql_text import check_query, check_statement
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from .workshop import Workshop
@@ -159,6 +160,15 @@ class SqlBackend(Backend):
             self.export(connection, self.source_sql(place), folder)
         return self.workshop.spark().read.parquet(str(folder))
 
+    def read_arrow(self, query: Query) -> pa.Table:
+        """The rows of a query, exported as Parquet and read back; Spark has nothing to do."""
+        import pyarrow.parquet as pq
+
+        folder = self.workshop.folder("read")
+        with self.session() as connection:
+            self.export(connection, self.source_sql(query), folder)
+        return pq.read_table(folder)
+
     def source_sql(self, place: Place) -> str:
         """The query that gives the rows at `place`."""
         match place:
@@ -191,9 +201,11 @@ class SqlBackend(Backend):
         )
         return tuple(statement.sql for statement in statements)
 
-    def evaluate(self, sql: str) -> None:
+    def evaluate(self, sql: str, *, attach: str | None = None) -> None:
         """Run a query and forget its rows."""
         with self.session() as connection:
+            if attach is not None:
+                connection.execute(attach)
             connection.execute(sql).fetchall()
 
     def execute(self, statements: Sequence[str]) -> int:
@@ -221,10 +233,12 @@ class SqlBackend(Backend):
         """The columns of a result, from what the driver tells of them."""
         return tuple(QueryColumn(str(column[0]), str(column[1] or "")) for column in described)
 
-    def evolve(self, change: SchemaChange) -> None:
-        """Create a table or add columns, in one transaction."""
+    def change_schema(self, table: TableRef, decide: Callable[[Actual | None], SchemaChange | None]) -> None:
+        """Look at a table and change it as `decide` says, in one transaction."""
         with self.session() as connection, self.transaction(connection):
-            apply_schema(self, connection, change)
+            change = decide(self.columns_in(connection, table))
+            if change is not None:
+                change_table(self, connection, change)
 
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give."""

@@ -13,22 +13,24 @@ if TYPE_CHECKING:
     from .sql import SqlBackend
     from .sql_connection import SqlConnection
 
-__all__ = ["apply_schema", "create_sql", "index_sql"]
+__all__ = ["change_table", "create_sql", "index_sql"]
 
 
-def apply_schema(backend: SqlBackend, connection: SqlConnection, change: SchemaChange) -> None:
-    """Create the table or add its new columns, inside the transaction that is open."""
-    table = change.table
+def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaChange) -> None:
+    """Create the table, or add and widen its columns, in the transaction that is open."""
+    table, dialect = change.table, backend.dialect
+    target = backend.relation_sql(TableRef(table.schema, table.name))
     if change.create:
         backend.ensure_schema(connection, table.schema)
         connection.execute(create_sql(backend, table))
-    target = backend.table_name(TableRef(table.schema, table.name)).sql(backend.dialect.name)
-    for name in change.add:
-        kind = backend.dialect.type_name(table.column(name).type)
-        connection.execute(f"ALTER TABLE {target} ADD COLUMN {backend.dialect.quote(name)} {kind}")
-    if change.create and backend.KEYS:
-        for index in change.indexes:
+        for index in change.indexes if backend.KEYS else ():
             connection.execute(index_sql(backend, table, index))
+    for name in change.add:
+        kind = dialect.type_name(table.column(name).type)
+        connection.execute(f"ALTER TABLE {target} ADD COLUMN {dialect.quote(name)} {kind}")
+    for name in change.widen:
+        kind = dialect.type_name(table.column(name).type)
+        connection.execute(f"ALTER TABLE {target} ALTER COLUMN {dialect.quote(name)} SET DATA TYPE {kind}")
 
 
 def create_sql(backend: SqlBackend, table: Table) -> str:

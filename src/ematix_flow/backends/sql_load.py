@@ -14,7 +14,7 @@ from ..strategies.base import CHANGE_LABEL, Change, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Pushed, Relation, SchemaChange, run_values
 from .sql_change import CHANGED, STAGED, Statement, change_statements
-from .sql_ddl import apply_schema
+from .sql_ddl import change_table
 from .sql_ledger import TokenRow
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class SqlLoad(Load):
         if self.replayed:
             return
         match incoming:
-            case Pushed(sql, once):
+            case Pushed(sql, once, attach):
+                if attach is not None:
+                    self.connection.execute(attach)
                 kind = "VIEW" if once else "TABLE"
                 self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
                 self._temporary.append(f"{kind} {STAGED}")
@@ -58,8 +60,8 @@ class SqlLoad(Load):
             self.connection.execute(f"DROP {name}")
 
     def evolve(self, change: SchemaChange) -> None:
-        """Create the table or add its new columns, inside the transaction."""
-        apply_schema(self.backend, self.connection, change)
+        """Create the table, add or widen columns, inside the transaction."""
+        change_table(self.backend, self.connection, change)
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query over `incoming` and `target`."""
@@ -114,7 +116,9 @@ class SqlLoad(Load):
                 if changed != statement.expected(labels):
                     raise self._ambiguous(change, "")
         if not self.backend.KEYS:
-            self._refuse_broken(group for group in (self.table.primary_key, *self.table.unique) if group != change.keys)
+            self._refuse_broken(
+                group for group in (self.table.primary_key, *self.table.unique) if set(group) != set(change.keys)
+            )
         return Applied(read=self._incoming_rows(), labels=labels)
 
     def _incoming_rows(self) -> int:
@@ -141,7 +145,9 @@ class SqlLoad(Load):
         run_id = self.backend.dialect.literal(self.commit.run.run_id, UUID()).sql(self.backend.dialect.name)
         for group in groups:
             names = self._names(group)
-            written = f"SELECT DISTINCT {names} FROM {target} WHERE {batch} = {run_id}"
+            written = f"SELECT DISTINCT {names} FROM {target}"
+            if "_batch_id" in self._types:
+                written += f" WHERE {batch} = {run_id}"
             same = " AND ".join(f"t.{name} = w.{name}" for name in names.split(", "))
             shown = ", ".join(f"CAST(t.{name} AS VARCHAR)" for name in names.split(", "))
             twice = self.connection.execute(

@@ -15,7 +15,7 @@ from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import UUID, Boolean, ColumnType, Date, Double, Float, Numeric, Timestamp, TimestampTZ
 from . import sqlite_arrow, sqlite_functions
-from .base import Actual, ActualColumn, Capabilities, QueryColumn
+from .base import Actual, ActualColumn, Brought, Capabilities, QueryColumn
 from .connection import SQLiteConnection
 from .embedded import EmbeddedBackend
 from .sql import SqlConnection, SqlCursor
@@ -53,7 +53,7 @@ class SQLiteBackend(EmbeddedBackend):
     A user's query may name it either way.
     """
 
-    can = Capabilities(pushed=True, enforces_keys=True)
+    can = Capabilities(pushed=True, takes_frames=True, enforces_keys=True, widens=False)
     dialect = SqliteDialect()
     connection: SQLiteConnection
     PRODUCT = "SQLite"
@@ -108,7 +108,7 @@ class SQLiteBackend(EmbeddedBackend):
                 quoted = self.dialect.quote(str(index))
                 parts = connection.execute(f"PRAGMA main.index_info({quoted})").fetchall()
                 unique.append(tuple(str(part[2]) for part in parts))
-        return Actual(columns, tuple(unique))
+        return Actual(columns, tuple(unique), keyed=True)
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         """Copy the rows into a file of their own, then stream that file through Arrow.
@@ -147,6 +147,10 @@ class SQLiteBackend(EmbeddedBackend):
     def stage(self, connection: SqlConnection, staged: Path, table: Table) -> None:
         connection.execute(f"ATTACH {exp.Literal.string(str(staged)).sql('sqlite')} AS _ematix_in")
         connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS SELECT * FROM _ematix_in.incoming")
+
+    def bring(self, folder: Path) -> Brought:
+        attach = f"ATTACH {exp.Literal.string(str(self.receive(folder))).sql('sqlite')} AS _ematix_in"
+        return Brought("SELECT * FROM _ematix_in.incoming", attach)
 
     def rows_changed(self, cursor: SqlCursor) -> int:
         return int(cursor.rowcount)  # type: ignore[attr-defined]

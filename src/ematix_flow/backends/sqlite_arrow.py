@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import CheckError
 from .optional import optional
 
 if TYPE_CHECKING:
@@ -41,13 +42,19 @@ def copy_in(folder: Path, target: Path, table: str) -> None:
 
     driver = optional("adbc_driver_sqlite.dbapi", extra="sqlite")
     files = sorted(folder.glob("*.parquet"))
-    schema = pq.read_schema(files[0])
-    reader = pa.RecordBatchReader.from_batches(schema, _batches(files))
+    schema = pa.schema([each.with_type(_stored(each.type)) for each in pq.read_schema(files[0])])
+    refused: list[CheckError] = []
+    reader = pa.RecordBatchReader.from_batches(schema, _storable(_batches(files), schema, refused))
     with driver.connect(str(target), autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("PRAGMA journal_mode = OFF")
         cursor.execute("PRAGMA synchronous = OFF")
         cursor.execute("BEGIN")
-        cursor.adbc_ingest(table, reader, mode="create")
+        try:
+            cursor.adbc_ingest(table, reader, mode="create")
+        except driver.Error:
+            if refused:
+                raise refused[0] from None  # the driver would only quote it
+            raise
         cursor.execute("COMMIT")
 
 
@@ -57,6 +64,35 @@ def _batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
     for file in files:
         with pq.ParquetFile(file, pre_buffer=False) as rows:
             yield from rows.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
+
+
+def _stored(type: pa.DataType) -> pa.DataType:
+    """The Arrow type that SQLite keeps another one as."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(type):
+        return pa.int64()
+    if pa.types.is_temporal(type) or pa.types.is_decimal(type):
+        return pa.string()  # instants as text of fixed width, which sorts
+    return pa.float64() if pa.types.is_floating(type) else type
+
+
+def _storable(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, refused: list[CheckError]
+) -> Iterator[pa.RecordBatch]:
+    """The batches in the types that SQLite keeps; what it cannot keep ends them and is added to `refused`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        columns = []
+        for column, wanted in zip(batch.columns, schema, strict=True):
+            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+                refused.append(CheckError(f"column {wanted.name!r}: SQLite cannot keep NaN", hint="make it NULL"))
+                raise refused[0]
+            bare = column.cast(pa.timestamp("us")) if pa.types.is_timestamp(column.type) else column
+            columns.append(bare.cast(wanted.type))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 _PROBE = {"integer": "0", "real": "0.5", "text": "''", "blob": "x''"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .owner import current_owner, is_alive
-from .spark_errors import spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,17 +23,18 @@ class Workshop:
     """What a project lends to its backends: the Spark session, and folders that vanish when the run ends."""
 
     def __init__(self, spark: Callable[[], SparkSession], scratch: Path | None = None) -> None:
-        self.spark = spark
-        """Gives the Spark session; the first call starts it."""
-        self._scratch = scratch
+        self._spark, self._scratch = spark, scratch
         self._bench: ContextVar[Path | None] = ContextVar("bench", default=None)
+        self._users: ContextVar[SparkSession | None] = ContextVar("users", default=None)
+
+    def spark(self) -> SparkSession:
+        """The Spark session; the first call starts it."""
+        return self._users.get() or self._spark()
 
     @contextmanager
     def bench(self) -> Iterator[Path]:
         """A folder for the length of one run; `folder` makes its places below it."""
-        parent = _scratch_parent(self._scratch)
-        path = Path(tempfile.mkdtemp(prefix=_BENCH, dir=parent))
-        (path / _OWNER).write_text(current_owner(), encoding="utf-8")
+        path = self._new_bench()
         token = self._bench.set(path)
         try:
             yield path
@@ -41,10 +42,22 @@ class Workshop:
             self._bench.reset(token)
             shutil.rmtree(path, ignore_errors=True)
 
-    def evaluate(self, sql: str) -> None:
-        """Run a query of Spark's and forget its rows; BackendError says what was wrong with them."""
-        with spark_errors():
-            self.spark().sql(sql).collect()
+    @contextmanager
+    def shelf(self, spark: SparkSession) -> Iterator[None]:
+        """Work with the user's session; files of the block stay as long as the process: Spark reads them late."""
+        path = self._new_bench()
+        atexit.register(shutil.rmtree, path, ignore_errors=True)
+        bench, users = self._bench.set(path), self._users.set(spark)
+        try:
+            yield
+        finally:
+            self._users.reset(users)
+            self._bench.reset(bench)
+
+    def _new_bench(self) -> Path:
+        path = Path(tempfile.mkdtemp(prefix=_BENCH, dir=_scratch_parent(self._scratch)))
+        (path / _OWNER).write_text(current_owner(), encoding="utf-8")
+        return path
 
     def folder(self, name: str) -> Path:
         """A new empty folder that lasts as long as the run."""

@@ -12,6 +12,7 @@ from ..backends.spark_dialect import SparkDialect
 from ..errors import FlowError
 from ..spec.fan_out import FanOut
 from ..spec.pipeline import Pipeline
+from ..spec.place import Rows
 from ..spec.registered import ScheduledPipeline
 from ..spec.table import Column
 from ..strategies.base import Change
@@ -200,6 +201,8 @@ def explain_unplanned(pipeline: Pipeline, error: FlowError) -> PreviewResult:
 
 def _in_words(step: Step, plan: Plan, target: Backend) -> str:
     match step:
+        case Read(place=Rows()):
+            return f"read {step.place}"
         case Read():
             return f"read {step.place if step.sql is None else 'the source query'} from {step.connection} ({step.kind})"
         case Transform():
@@ -244,7 +247,7 @@ def _incoming_sql(plan: Plan, target: Backend) -> str:
     wanted = [column.name for column in plan.transform.columns]
     if plan.transform.event_time is not None and plan.transform.event_time not in wanted:
         wanted.append(plan.transform.event_time)
-    dialect = target.dialect if plan.path == "same_db" else SparkDialect()
+    dialect = target.dialect if plan.path == "same_db" or plan.read.by_target else SparkDialect()
     query = incoming_query(plan.pipeline, plan.transform.columns, wanted, dialect)
     if plan.read.sql is None:
         return dialect.render(query, {}, {})

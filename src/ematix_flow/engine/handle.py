@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypedDict
 from urllib.parse import unquote, urlsplit
 
-from ..backends.base import Backend, SchemaChange
-from ..errors import BackendError, RunError, SpecError, SpecTypeError, nearest
+from ..backends.base import Backend
+from ..errors import BackendError, RunError, SpecError, SpecTypeError
 from ..spec.connection import Connection
-from ..spec.place import TableRef
+from ..spec.keywords import DriftPolicy, Mode
 from ..spec.table_spec import table_from_spec
-from .schema import differences, plan_schema
+from .schema import ensure_table
 
-__all__ = ["Answer", "ColumnFacts", "Handle", "TableState"]
-
-_DRIFT_POLICIES = ("error", "evolve", "warn")
+__all__ = ["Answer", "ColumnFacts", "Handle"]
 
 
 class ColumnFacts(TypedDict):
@@ -33,13 +30,6 @@ class Answer(TypedDict):
     columns: list[ColumnFacts]
     rows: list[list[object]]
     truncated: bool
-
-
-class TableState(TypedDict):
-    """What became of a table: `created`, `matched`, `drift` or `evolved`, and in which ways it differed."""
-
-    action: str
-    differences: list[str]
 
 
 class Handle:
@@ -123,32 +113,16 @@ class Handle:
             raise BackendError(f"connection {self.name!r}: a query for one whole number {said}")
         return number
 
-    def ensure_table(self, spec: object, on_drift: str = "error") -> TableState:
+    def ensure_table(
+        self, spec: object, on_drift: DriftPolicy = "error", *, mode: Mode | None = None
+    ) -> dict[str, object]:
         """Create a table that is missing, and compare one that exists with its declaration.
 
         `spec` is a `Table`, a table class, a dictionary or JSON text. A table that differs is a DriftError, a warning
-        with ``on_drift="warn"``, and gets its missing nullable columns with ``on_drift="evolve"``.
+        with ``on_drift="warn"``, and is changed as far as it safely can be with ``on_drift="evolve"``. With `mode` the
+        table has the columns that loads of that mode add.
         """
-        if on_drift not in _DRIFT_POLICIES:
-            raise SpecError(f"on_drift cannot be {on_drift!r}", hint=nearest("policy", str(on_drift), _DRIFT_POLICIES))
-        table, backend = table_from_spec(spec), self._asked()
-        actual = backend.columns(TableRef(table.schema, table.name))
-        if actual is None:
-            backend.evolve(SchemaChange(table, create=True))
-            return {"action": "created", "differences": []}
-        found = differences(table, actual, backend)
-        if not found:
-            return {"action": "matched", "differences": []}
-        if on_drift == "warn":
-            lines = "; ".join(found)
-            warnings.warn(f"table {table.qualified_name!r} is not what was declared: {lines}", stacklevel=2)
-            return {"action": "drift", "differences": found}
-        change, done = plan_schema(
-            table, table.primary_key, actual, backend, "evolve" if on_drift == "evolve" else "error"
-        )
-        if change is not None:
-            backend.evolve(change)
-        return {"action": "evolved", "differences": list(done)}
+        return ensure_table(self._asked(), table_from_spec(spec), on_drift, mode=mode)
 
     def read_watermark(self, pipeline: str) -> dict[str, str] | None:
         """How far an incremental pipeline has come in this system; None before its first load."""

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..backends.base import Backend
 from ..errors import UnsupportedError
 from ..spec.pipeline import Pipeline
-from ..spec.place import Place, Query, TableRef
+from ..spec.place import Place, Query, Rows, TableRef
 from ..spec.post import PostStep
 from ..spec.table import METADATA_NAMES, Column, Keys, Table, key_ladder
 from ..strategies.base import Change, Intent, Strategy, strategy_for
@@ -31,9 +31,11 @@ class Read:
 
     connection: str
     kind: str
-    place: Place
+    place: Place | Rows
     sql: str | None
-    """The query the source runs; None where files are read whole."""
+    """The query the source runs; None where files or the rows of a frame are read whole."""
+    by_target: bool = False
+    """The target's own database reads the rows of a frame, so that Spark has nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,14 @@ class Plan:
         return (self.read, self.transform, self.load, *after)
 
 
-def build_plan(pipeline: Pipeline, source: Backend, target: Backend, returned: Place | None) -> Plan:
-    """The plan of one run; `returned` is what the pipeline's function gave."""
-    strategy = strategy_for(pipeline.mode)
+def build_plan(
+    pipeline: Pipeline, source: Backend, target: Backend, returned: Place | Rows | None, *, stamps: bool = True
+) -> Plan:
+    """The plan of one run; `returned` is what the pipeline's function gave.
+
+    Without `stamps`, a mode that keeps no history leaves the table's columns alone.
+    """
+    strategy = strategy_for(pipeline.mode, stamps=stamps)
     _check_capable(pipeline, target, strategy)
     added = {added.name for added in strategy.adds}
     columns = tuple(column for column in pipeline.table.columns if column.name not in added)
@@ -102,6 +109,8 @@ def build_plan(pipeline: Pipeline, source: Backend, target: Backend, returned: P
     if keys is not None and keys.warning is not None:
         warnings.warn(keys.warning, UserWarning, stacklevel=2)
     read = _read(pipeline, columns, source, returned)
+    if isinstance(returned, Rows) and not returned.is_spark and pipeline.force_path is None:
+        read = replace(read, by_target=target.can.takes_frames)
     path, reason = _path(pipeline, source, target, read)
     return Plan(
         pipeline=pipeline,
@@ -165,7 +174,7 @@ def _chosen(explicit: tuple[str, ...] | None, derived: tuple[str, ...]) -> tuple
     return (derived, "auto-derived") if explicit is None else (explicit, "explicit")
 
 
-def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, returned: Place | None) -> Read:
+def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, returned: Place | Rows | None) -> Read:
     place = returned if returned is not None else pipeline.source_table
     if place is None:
         raise pipeline.error(
@@ -183,10 +192,12 @@ def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, retu
 
 
 def _path(pipeline: Pipeline, source: Backend, target: Backend, read: Read) -> tuple[Path, str]:
-    one = target.can.pushed and target.same_system(source)
+    at_hand = isinstance(read.place, Rows)
+    one = target.can.pushed and target.same_system(source) and not at_hand
     if pipeline.force_path == "same_db" and not one:
+        given = read.place if at_hand else f"the source ({read.connection}, {read.kind})"
         raise pipeline.error(
-            f"force_path='same_db' but the source ({read.connection}, {read.kind}) and the target "
+            f"force_path='same_db' but {given} and the target "
             f"({target.connection.name}, {target.connection.kind}) are not one database",
             hint="leave force_path= out, or read from the target's own database",
         )
@@ -194,4 +205,8 @@ def _path(pipeline: Pipeline, source: Backend, target: Backend, read: Read) -> t
         return pipeline.force_path, "force_path="
     if one:
         return "same_db", "pushed: source and target are one database, so the rows never leave it"
+    if read.by_target:
+        return "cross_db", "arrow: the target's own database reads the rows of the frame"
+    if at_hand:
+        return "cross_db", "spark: the rows of the frame are moved by Spark"
     return "cross_db", "spark: source and target are different systems"

@@ -6,23 +6,27 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
+from ..backends.arrow_files import write_rows
 from ..backends.base import Backend, Frame, Pushed, Relation
 from ..backends.dialect import Dialect
+from ..backends.frames import SPARK, plain_frame
 from ..backends.spark_dialect import SparkDialect
-from ..backends.workshop import Workshop
+from ..backends.spark_errors import spark_errors
 from ..errors import BackendError
-from ..spec.place import Place, Query
+from ..spec.place import Place, Query, Rows
 from ..spec.run import Bookmark
 from ..spec.table import Column
+from .columns import check_columns
 from .plan import Plan
 from .transform import SOURCE, incoming_query, pushed_sql, resume_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Incoming", "pushed_rows", "spark_rows"]
+__all__ = ["Incoming", "frame_rows", "pushed_rows", "spark_rows"]
 
 
 @dataclass(frozen=True)
@@ -66,25 +70,52 @@ def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once:
     assert plan.read.sql is not None
     source_sql, dialect = target.user_sql(plan.read.sql), target.dialect
     names = target.query_columns(plan.read.sql)
+    check_columns(plan, names, target.query_types(plan.read.sql) if plan.pipeline.strict_schema else {})
     query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect)
     sql = pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan))
     return Incoming(Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate)
 
 
-def spark_rows(plan: Plan, source: Backend, workshop: Workshop, bookmark: Bookmark | None) -> Incoming:
+def spark_rows(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Incoming:
     """Rows that the source gives to Spark, which makes the declared columns of them."""
-    frame = source.read(_place(plan, source, bookmark))
+    return _moved(plan, source.read(_place(plan, source, bookmark)), bookmark)
+
+
+def frame_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: bool) -> Incoming:
+    """Rows of a frame: Spark's own go as they are, all others wait as Parquet for the target or for Spark."""
+    rows = plan.read.place
+    assert isinstance(rows, Rows)
+    if rows.is_spark:
+        return _moved(plan, plain_frame(cast("DataFrame", rows.frame)), bookmark)
+    workshop = target.workshop
+    folder = workshop.folder("rows")
+    types = write_rows(rows, folder)
+    names = tuple(types)
+    if not plan.read.by_target:
+        return _moved(plan, workshop.spark().read.parquet(str(folder)), bookmark)
+    check_columns(plan, names, types)
+    brought, dialect = target.bring(folder), target.dialect
+    query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect)
+    sql = pushed_sql(brought.sql, query, dialect, bookmark, _resumed(plan))
+    evaluate = partial(target.evaluate, attach=brought.attach)
+    return Incoming(Pushed(sql, once, brought.attach), plan, names, brought.sql, dialect, evaluate)
+
+
+def _moved(plan: Plan, frame: DataFrame, bookmark: Bookmark | None) -> Incoming:
+    """Rows of which Spark makes the declared columns."""
+    kinds = {name: SPARK.column_type(kind) for name, kind in frame.dtypes}
+    check_columns(plan, frame.columns, {name: kind for name, kind in kinds.items() if kind is not None})
     dialect = SparkDialect(no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")])
     view = f"{SOURCE}_{uuid.uuid4().hex}"
     source_sql = f"SELECT * FROM {dialect.quote(view)}"
     query = incoming_query(plan.pipeline, plan.transform.columns, frame.columns, dialect)
     sql = pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan))
     with _named(frame, view):
-        rows = workshop.spark().sql(sql)
+        rows = frame.sparkSession.sql(sql)
 
     def evaluate(text: str) -> None:
-        with _named(frame, view):
-            workshop.evaluate(text)
+        with _named(frame, view), spark_errors():
+            frame.sparkSession.sql(text).collect()
 
     return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, evaluate)
 
@@ -107,6 +138,7 @@ def _resumed(plan: Plan) -> Column | None:
 def _place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Place:
     """What to read; the source leaves out what earlier loads have brought, where it knows the column as it is."""
     if plan.read.sql is None:
+        assert not isinstance(plan.read.place, Rows)
         return plan.read.place
     column = _resumed(plan)
     if bookmark is None or column is None or column.normalizers:

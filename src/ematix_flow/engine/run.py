@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -17,16 +16,16 @@ from ..backends.workshop import Workshop
 from ..errors import BackendError, CheckError, ConflictError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
 from ..spec.pipeline import Pipeline
-from ..spec.place import TableRef
+from ..spec.place import Rows, TableRef
 from ..spec.redaction import without_secrets
 from ..spec.run import Bookmark, Commit, Run
 from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query
 from .plan import Plan
 from .post import StepScope
-from .relation import Incoming, pushed_rows, spark_rows
+from .relation import Incoming, frame_rows, pushed_rows, spark_rows
 from .result import RunResult, instant_text, rows_of
-from .schema import plan_schema
+from .schema import plan_schema, warn_of_drift
 
 __all__ = ["After", "Systems", "record_failure", "run_plan"]
 
@@ -167,8 +166,9 @@ class _Execution:
         policy = self.pipeline.on_drift
         schema, self.drift = plan_schema(load.table, load.intent.keys, actual, self.target, policy)
         if self.drift and policy == "warn":
-            lines = "; ".join(self.drift)
-            warnings.warn(f"table {self.ref} is not what was declared: {lines}", UserWarning, stacklevel=2)
+            warn_of_drift(load.table, self.drift)
+        if policy == "ignore":
+            self.drift = ()
         return schema
 
     def _commit(self, run: Run) -> Commit:
@@ -247,7 +247,9 @@ class _Execution:
     def _incoming(self) -> Incoming:
         if self.plan.path == "same_db":
             return pushed_rows(self.plan, self.target, self.bookmark, once=self._looks_once())
-        return spark_rows(self.plan, self.systems.source, self.systems.workshop, self.bookmark)
+        if isinstance(self.plan.read.place, Rows):
+            return frame_rows(self.plan, self.target, self.bookmark, once=self._looks_once())
+        return spark_rows(self.plan, self.systems.source, self.bookmark)
 
     def _looks_once(self) -> bool:
         """Only an append may read its rows late: a replace empties the table first, which the query may be reading."""

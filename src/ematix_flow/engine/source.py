@@ -8,10 +8,11 @@ from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
+from ..backends.arrow_files import find_rows
 from ..backends.base import Backend
 from ..errors import FlowError, SpecTypeError, UserCodeError
 from ..spec.pipeline import Pipeline
-from ..spec.place import Place, Prefix, Query, TableRef
+from ..spec.place import Place, Prefix, Query, Rows, TableRef
 from .handle import Handle
 
 __all__ = ["awaited", "call_function"]
@@ -19,8 +20,8 @@ __all__ = ["awaited", "call_function"]
 
 def call_function(
     pipeline: Pipeline, source: Backend, target: Backend, *, live: bool = True
-) -> Place | dict[str, object] | None:
-    """Where the rows are, as the pipeline's function says; None leaves it to `source_table=`.
+) -> Place | Rows | dict[str, object] | None:
+    """Where the rows are, or the rows, as the pipeline's function says; None leaves it to `source_table=`.
 
     A dictionary is the result of a function that has loaded by itself.
     """
@@ -42,13 +43,16 @@ def call_function(
         case str():
             with pipeline.named_errors():
                 return Query(answer)
-        case Query() | TableRef() | Prefix():
+        case Query() | TableRef() | Prefix() | Rows():
             return answer
         case _:
+            rows = find_rows(answer)
+            if rows is not None:
+                return rows
             raise pipeline.error(
                 f"its function returned {type(answer).__name__}",
                 kind=SpecTypeError,
-                hint="return the SQL of the source as text, or None with source_table=",
+                hint="return the SQL of the source as text, a data frame, or None with source_table=",
             )
 
 

@@ -20,7 +20,7 @@ from ..spec.table import Column
 from ..strategies.base import EVENT_TIME
 from ..types import TimestampTZ
 
-__all__ = ["SOURCE", "incoming_query", "pushed_sql", "resume_sql", "table_query"]
+__all__ = ["SOURCE", "incoming_query", "may_be_absent", "pushed_sql", "resume_sql", "table_query"]
 
 SOURCE = "_source"
 CLEANED = "_cleaned"
@@ -53,7 +53,11 @@ def incoming_query(
     """The wanted columns in their declared types, out of the rows called `_source`."""
     names = _matching_names(pipeline, columns, available)
     event = pipeline.event_timestamp_column
-    cleaned = {column.name: _value(column, names.get(column.name, column.name)) for column in columns}
+    absent = {column.name for column in _taken(columns)} - names.keys()
+    cleaned = {
+        column.name: _nothing(column) if column.name in absent else _value(column, names.get(column.name, column.name))
+        for column in columns
+    }
     if event is not None:
         cleaned[EVENT_TIME] = cleaned[event].copy() if event in cleaned else exp.column(names[event], quoted=True)
     types = {column.name: column.type for column in columns} | {EVENT_TIME: TimestampTZ()}
@@ -116,6 +120,20 @@ def _value(column: Column, source_name: str) -> exp.Expr:
     return parse_one(text, read="postgres")
 
 
+def _nothing(column: Column) -> exp.Expr:
+    """What stands for a column that the source has not: NULL, cleaned like any other value."""
+    null = exp.cast(exp.null(), "text")
+    return parse_one(compose_chain(column.normalizers, null.sql("postgres")), read="postgres")
+
+
+def may_be_absent(pipeline: Pipeline, columns: Sequence[Column]) -> set[str]:
+    """The columns that become NULL where the source has them not: nullable ones that the pipeline does not name."""
+    named = {pipeline.event_timestamp_column, pipeline.incremental_column}
+    for names in (pipeline.keys, pipeline.update_columns, pipeline.compare_columns):
+        named.update(names or ())
+    return {column.name for column in columns if column.nullable and not pipeline.strict_schema} - named
+
+
 def _matching_names(pipeline: Pipeline, columns: Sequence[Column], available: Sequence[str]) -> Mapping[str, str]:
     """Each wanted column with the name the source gives it: exactly, or differing in case alone."""
     folded: dict[str, list[str]] = {}
@@ -127,6 +145,8 @@ def _matching_names(pipeline: Pipeline, columns: Sequence[Column], available: Se
     names = {}
     for name in wanted:
         found = [name] if name in available else folded.get(name.casefold(), [])
+        if not found and name in may_be_absent(pipeline, columns):
+            continue
         if not found:
             raise UnknownNameError(
                 "column", name, known=available, where=f"the source of pipeline {pipeline.name!r}",

@@ -21,7 +21,7 @@ from ..backends.spark_errors import spark_errors
 from ..backends.workshop import Workshop
 from ..errors import BackendError, FlowError
 from ..spec.pipeline import Pipeline
-from ..spec.place import Prefix, Query, TableRef
+from ..spec.place import Query, Rows, TableRef
 from ..spec.post import SqlStep, step_name
 from ..spec.redaction import without_secrets
 from ..spec.table import Column
@@ -122,11 +122,11 @@ def _analysis(
         names, types = target.query_columns(plan.read.sql), target.query_types(plan.read.sql)
         yield _Analysis(names, types, source_sql, target.dialect, target, workshop)
         return
-    if plan.read.sql is None and not isinstance(plan.read.place, TableRef | Prefix):
+    place = plan.read.place
+    if isinstance(place, Rows):
         findings.notes.append("the rows come from the function itself and were not looked at")
         yield None
         return
-    place = plan.read.place
     if plan.read.sql is not None:
         # The source knows its columns without giving a single row.
         place = Query(f"SELECT * FROM (\n{source.user_sql(plan.read.sql)}\n) AS {source.dialect.quote(SOURCE)} LIMIT 0")

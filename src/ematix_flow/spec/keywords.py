@@ -15,7 +15,7 @@ from .post import build_steps
 if TYPE_CHECKING:
     from .declared import Declared
     from .fan_out import Target
-    from .table import ManagedTable
+    from .table import ManagedTable, Table
 
 __all__ = [
     "LATER",
@@ -33,7 +33,7 @@ __all__ = [
 
 Mode = Literal["append", "truncate", "merge", "scd1", "scd2"]
 MODES: tuple[str, ...] = get_args(Mode)
-DriftPolicy = Literal["error", "warn", "evolve"]
+DriftPolicy = Literal["error", "warn", "ignore", "evolve", "add_columns"]
 LatePolicy = Literal["error", "ignore", "insert"]
 ForcedPath = Literal["same_db", "cross_db"]
 PipelineFunction = Callable[..., object]
@@ -56,6 +56,7 @@ class TargetOptions(TypedDict, total=False):
     ttl: timedelta | str | float | None
     late_events: LatePolicy
     allow_empty_source: bool
+    strict_schema: bool
     transforms_post: Sequence[object] | None
     continue_on_failure_post: bool
     # Documented spellings of the same things.
@@ -67,7 +68,7 @@ class TargetOptions(TypedDict, total=False):
 class PipelineOptions(TargetOptions, total=False):
     """The keywords of `@ematix.pipeline`; one list for the decorator and its function twins."""
 
-    target: type[ManagedTable]
+    target: type[ManagedTable] | Table
     targets: Sequence[Target] | None
     name: str
     schedule: str | None
@@ -88,7 +89,6 @@ LATER = {
     "freshness_sla": "freshness",
     "freshness_column": "freshness",
     "alert_on_quality_warn": "data quality",
-    "strict_schema": "strict schemas",
 }
 """Documented keywords that this version refuses instead of ignoring."""
 
@@ -113,6 +113,7 @@ def check_keywords(declared: Declared, options: Mapping[str, object], known: Col
 
 _FLAGS = (
     "allow_empty_source",
+    "strict_schema",
     "continue_on_failure",
     "continue_on_failure_post",
     "continue_on_target_failure",
@@ -209,6 +210,7 @@ def _ttl(declared: Declared, keyword: str, value: str | float | timedelta) -> ti
 
 
 _CONVERSIONS: Mapping[str, Callable[..., object]] = {
+    "on_drift": lambda _, __, value: "evolve" if value == "add_columns" else value,
     **dict.fromkeys(("keys", "update_columns", "compare_columns"), _names),
     **dict.fromkeys(("source_connection", "target_connection"), lambda _, __, value: getattr(value, "name", value)),
     "column_map": _mapping,

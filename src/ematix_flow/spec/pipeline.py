@@ -67,6 +67,7 @@ class Pipeline(Declared):
     ttl: timedelta | None = None
     late_events: LatePolicy = "error"
     allow_empty_source: bool = False
+    strict_schema: bool = False
     transforms_post: tuple[PostStep, ...] = ()
     continue_on_failure_post: bool = False
 
@@ -111,7 +112,9 @@ def build_load(declared: Declared, function: PipelineFunction, options: Mapping[
 
 
 def target_table(declared: Declared, place: str, target: object) -> Table:
-    """The table of a table class; `place` says where the class stands."""
+    """The table of a table class, or the table itself; `place` says where it stands."""
+    if isinstance(target, Table):
+        return target
     if not (isinstance(target, type) and issubclass(target, ManagedTable)):
         hint = "decorate the class with @ematix.table(schema=…)"
         raise declared.error(f"{place} must be a table class, not {target!r}", kind=SpecTypeError, hint=hint)

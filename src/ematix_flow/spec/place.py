@@ -1,4 +1,4 @@
-"""Where rows are read or written: a query, a table, or a prefix of files."""
+"""Where rows are read or written: a query, a table, a prefix of files; and rows that are at hand already."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import SpecError, nearest
 
-__all__ = ["FORMATS", "Place", "Prefix", "Query", "TableRef", "check_format", "format_from_path"]
+__all__ = ["FORMATS", "Place", "Prefix", "Query", "Rows", "TableRef", "check_format", "format_from_path"]
 
 FORMATS = ("csv", "json_lines", "orc", "parquet")
 """The file formats that can be named."""
@@ -77,6 +77,19 @@ class Prefix:
 
 
 Place = Query | TableRef | Prefix
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that are at hand: a data frame of this process or of Spark."""
+
+    frame: object
+    kind: str
+    """What the frame is, in words: ``pandas DataFrame``."""
+    is_spark: bool = False
+
+    def __str__(self) -> str:
+        return f"rows of a {self.kind}"
 
 
 def check_format(format: str, owner: str) -> None:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 from ..errors import DuplicateNameError, SpecError, SpecTypeError, UnknownNameError
 from ..normalize import check_chain
@@ -15,7 +15,7 @@ from ..types import Column
 from .annotation import Declaration, Marked, find_declaration, read_columns
 from .origin import Origin, declared_at
 
-__all__ = ["METADATA_NAMES", "Column", "Keys", "ManagedTable", "Table", "build_table_class", "key_ladder"]
+__all__ = ["METADATA_NAMES", "Column", "Ensures", "Keys", "ManagedTable", "Table", "build_table_class", "key_ladder"]
 
 METADATA_NAMES = ("valid_from", "valid_to", "is_current", "row_hash", "_loaded_at", "_batch_id")
 """Columns that loads add to tables; a table may declare them itself, with the same type."""
@@ -31,6 +31,8 @@ class Table:
     unique: tuple[tuple[str, ...], ...] = ()
     merge_keys: tuple[str, ...] | None = None
     partition_columns: tuple[str, ...] = ()
+    keyless: bool = field(default=False, compare=False)
+    """May be without a primary key, as a table that a frame describes."""
     declared_at: Origin | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -121,7 +123,7 @@ class Table:
                 raise self._error(f"column {column.name!r}: {error.message}", kind=kind, hint=error.hint) from error
         if not self.columns:
             raise self._error("there are no columns", kind=SpecTypeError, hint="declare at least one, with pk()")
-        if not self.primary_key:
+        if not self.primary_key and not self.keyless:
             raise self._error("there is no primary key", kind=SpecTypeError, hint="mark a column with pk()")
 
     def _check_column_name(self, name: object) -> None:
@@ -185,6 +187,13 @@ def key_ladder(table: Table, explicit: Sequence[str] | None, *, pipeline: str) -
     return Keys(table.primary_key, "the primary key")
 
 
+class Ensures(Protocol):
+    """What can make sure of a table: a handle of a connection."""
+
+    def ensure_table(self, table: Any, on_drift: Any, **options: Any) -> dict[str, object]:
+        """Create the table where it is missing, compare it where it is not."""
+
+
 class _Derived(tuple[tuple[str, ...], ...]):
     """Unique constraints that natural keys gave, which a subclass derives anew."""
 
@@ -238,6 +247,14 @@ class ManagedTable:
     def _to_normalized_spec(cls) -> dict[str, object]:
         return {**cls._table().to_spec(), "fingerprint": cls._table().fingerprint}
 
+    @classmethod
+    def ensure(cls, conn: Ensures, on_drift: str = "error", **options: object) -> dict[str, object]:
+        """Create the table where it is missing, compare it where it is not; gives `action` and `differences`.
+
+        With ``mode=`` the table has the columns that loads of that mode add.
+        """
+        return conn.ensure_table(cls._table(), on_drift, **options)
+
 
 def build_table_class(cls: type, *, schema: str, name: str | None = None) -> type[ManagedTable]:
     """The table that a plain annotated class describes, as a subclass of it; ``name`` is the class's in snake case."""
@@ -290,7 +307,7 @@ def _declare(cls: type[ManagedTable]) -> Table:
         tuple(unique),
         None if merge_keys is None else declaration.columns_named("__merge_keys__", merge_keys),
         declaration.columns_named("__partition_columns__", partition_columns),
-        declaration.origin,
+        declared_at=declaration.origin,
     )
     cls.__columns__ = tuple((column.name, column) for column in table.columns)
     cls.__unique_constraints__ = unique

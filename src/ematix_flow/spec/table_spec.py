@@ -29,12 +29,16 @@ def table_from_spec(spec: object) -> Table:
     values = _mapping("the spec of a table", spec, _KEYS)
     columns = _list("columns", values.get("columns", ()))
     unique = _list("unique_constraints", values.get("unique_constraints", ()))
-    return Table(
+    table = Table(
         str(values.get("schema", "")),
         str(values.get("name", "")),
         tuple(_column(each) for each in columns),
         tuple(tuple(str(name) for name in _list("a unique constraint", group)) for group in unique),
     )
+    if values.get("fingerprint") not in (None, table.fingerprint):
+        problem = f"table {table.qualified_name!r}: the fingerprint in its spec is not its own"
+        raise SpecError(problem, hint="leave it out, or make the spec anew")
+    return table
 
 
 def _column(spec: object) -> Column:

@@ -164,7 +164,7 @@ class Strategy(ABC):
     name: ClassVar[str]
     change_type: ClassVar[type[Change]]
     """What the strategy asks of a table; a system that cannot take it refuses the mode while planning."""
-    adds: ClassVar[tuple[Added, ...]] = META_COLUMNS
+    adds: tuple[Added, ...] = META_COLUMNS
     needs_keys: ClassVar[bool] = False
     deletes: ClassVar[str | None] = None
     """The one word that `deletes` may be, beside None."""
@@ -229,8 +229,8 @@ class Strategy(ABC):
             raise SpecError(f"ttl must be above zero, not {intent.ttl}")
 
 
-def strategy_for(mode: str) -> Strategy:
-    """The strategy that a mode names."""
+def strategy_for(mode: str, *, stamps: bool = True) -> Strategy:
+    """The strategy that a mode names; without `stamps` it leaves out `_loaded_at` and `_batch_id` where it can."""
     from .append import AppendRows
     from .merge import Merge
     from .scd2 import Scd2
@@ -241,7 +241,10 @@ def strategy_for(mode: str) -> Strategy:
     }  # fmt: skip
     if mode not in modes:
         raise UnsupportedError(f"unknown mode {mode!r}", hint=nearest("mode", mode, modes))
-    return modes[mode]()
+    strategy = modes[mode]()
+    if not stamps and strategy.adds == META_COLUMNS:
+        strategy.adds = ()
+    return strategy
 
 
 def _check_names(word: str, names: Iterable[str], known: Sequence[str]) -> None:
