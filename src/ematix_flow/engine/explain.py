@@ -12,7 +12,7 @@ from ..backends.spark_dialect import SparkDialect
 from ..spec.table import Column
 from ..strategies.base import Change
 from .plan import Load, Plan, Read, Step, Transform
-from .transform import SOURCE, incoming_query, pushed_sql
+from .transform import SOURCE, assumed_names, incoming_query, pushed_sql
 
 __all__ = ["PreviewResult", "TargetPlan", "explain"]
 
@@ -128,7 +128,8 @@ def _in_words(step: Step, plan: Plan, target: Backend) -> str:
             return f"read {step.place if step.sql is None else 'the source query'} from {step.connection} ({step.kind})"
         case Transform():
             cleaned = sum(bool(column.normalizers) for column in step.columns)
-            return f"clean {cleaned} and cast {len(step.columns)} columns"
+            rows = "".join(f", {_described(transform)}" for transform in step.rows)
+            return f"clean {cleaned}{rows} and cast {len(step.columns)} columns"
         case Load():
             guards = [guard.code for guard in step.strategy.guards(step.intent)]
             refused = f", refuse {', '.join(guards)}" if guards else ""
@@ -163,10 +164,8 @@ def _described(marker: object) -> str:
 
 def _incoming_sql(plan: Plan, target: Backend) -> str:
     """The query that gives `incoming`, assuming that the source has the declared names."""
-    wanted = [column.name for column in plan.transform.columns]
-    if plan.transform.event_time is not None and plan.transform.event_time not in wanted:
-        wanted.append(plan.transform.event_time)
     dialect = target.dialect if plan.path == "same_db" else SparkDialect()
+    wanted = assumed_names(plan.pipeline, plan.transform.columns, dialect)
     query = incoming_query(plan.pipeline, plan.transform.columns, wanted, dialect)
     if plan.read.sql is None:
         return dialect.render(query, {}, {})

@@ -13,10 +13,12 @@ from ..backends.base import Backend
 from ..errors import UnsupportedError
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, TableRef
+from ..spec.row_transform import RowTransform
 from ..spec.table import METADATA_NAMES, Column, Keys, Table, key_ladder
 from ..strategies.base import Change, Intent, Strategy, strategy_for
+from .cleaning import native_sql
 from .schema import augment
-from .transform import table_query
+from .transform import assumed_names, cleaned_query, is_native, table_query
 
 __all__ = ["Load", "Path", "Plan", "Read", "Step", "Transform", "build_plan"]
 
@@ -41,6 +43,9 @@ class Transform:
 
     columns: tuple[Column, ...]
     event_time: str | None
+    rows: tuple[RowTransform, ...] = ()
+    at_source: bool = False
+    """The source cleans and transforms, because SQL in its own words is part of that; Spark only casts."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +98,18 @@ def build_plan(pipeline: Pipeline, source: Backend, target: Backend, returned: P
     if keys is not None and keys.warning is not None:
         warnings.warn(keys.warning, UserWarning, stacklevel=2)
     read = _read(pipeline, columns, source, returned)
-    path, reason = _path(pipeline, source, target, read)
+    path, reason = _path(pipeline, source, target, read, columns)
+    at_source = path == "cross_db" and _is_cleaned_by(source, pipeline, columns, read)
     return Plan(
         pipeline=pipeline,
         read=read,
-        transform=Transform(columns, pipeline.event_timestamp_column),
+        transform=Transform(columns, pipeline.event_timestamp_column, pipeline.transforms_pre, at_source),
         load=Load(target.connection.name, target.connection.kind, table, strategy, intent, strategy.change(intent)),
         path=path,
         path_reason=reason,
         keys=keys,
         compare_reason=compare_reason,
-        notes=tuple(note for note in (keys.warning if keys else None,) if note),
+        notes=(*((keys.warning,) if keys and keys.warning else ()), *_native_notes(columns, read)),
     )
 
 
@@ -170,7 +176,39 @@ def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, retu
     return Read(source.connection.name, source.connection.kind, place, sql)
 
 
-def _path(pipeline: Pipeline, source: Backend, target: Backend, read: Read) -> tuple[Path, str]:
+def _native_notes(columns: tuple[Column, ...], read: Read) -> list[str]:
+    """SQL that nobody has checked, by column."""
+    return [
+        f"column {column.name!r} holds SQL in the words of {read.kind}: {marker!r}"
+        for column, marker in native_sql(columns)
+    ]
+
+
+def _is_cleaned_by(source: Backend, pipeline: Pipeline, columns: tuple[Column, ...], read: Read) -> bool:
+    """Whether the source itself has to clean: only it can run SQL in its own words."""
+    if not source.can.pushed or read.sql is None or not is_native(pipeline, columns):
+        return False
+    if missing := _missing(source, pipeline, columns):
+        raise pipeline.error(
+            f"the source ({read.connection}, {read.kind}) must clean, because sql(), derive() or a transform holds SQL "
+            f"in its words, and it has no exact form of {', '.join(missing)}",
+            kind=UnsupportedError,
+            hint="put that SQL into the source query instead",
+        )
+    return True
+
+
+def _missing(system: Backend, pipeline: Pipeline, columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """What the cleaning needs and the system cannot say exactly."""
+    with pipeline.named_errors():
+        return system.dialect.missing(
+            cleaned_query(pipeline, columns, assumed_names(pipeline, columns, system.dialect), system.dialect)
+        )
+
+
+def _path(
+    pipeline: Pipeline, source: Backend, target: Backend, read: Read, columns: tuple[Column, ...]
+) -> tuple[Path, str]:
     one = target.can.pushed and target.same_system(source)
     if pipeline.force_path == "same_db" and not one:
         raise pipeline.error(
@@ -178,8 +216,17 @@ def _path(pipeline: Pipeline, source: Backend, target: Backend, read: Read) -> t
             f"({target.connection.name}, {target.connection.kind}) are not one database",
             hint="leave force_path= out, or read from the target's own database",
         )
+    missing = _missing(target, pipeline, columns) if one else ()
+    if pipeline.force_path == "same_db" and missing:
+        raise pipeline.error(
+            f"force_path='same_db' but {read.kind} has no exact form of {', '.join(missing)}",
+            kind=UnsupportedError,
+            hint="leave force_path= out, and Spark cleans the rows",
+        )
     if pipeline.force_path is not None:
         return pipeline.force_path, "force_path="
+    if missing:
+        return "cross_db", f"spark: {read.kind} has no exact form of {', '.join(missing)}"
     if one:
         return "same_db", "pushed: source and target are one database, so the rows never leave it"
     return "cross_db", "spark: source and target are different systems"

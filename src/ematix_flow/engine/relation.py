@@ -17,7 +17,7 @@ from ..spec.place import Place, Query
 from ..spec.run import Bookmark
 from ..spec.table import Column
 from .plan import Plan
-from .transform import SOURCE, incoming_query, pushed_sql, resume_sql
+from .transform import SOURCE, cleaned_query, incoming_query, pushed_sql, resume_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +50,7 @@ class Incoming:
 
     def _complaint(self, columns: Sequence[Column]) -> str | None:
         """What the system says when it must give these columns; None where it gives them."""
+        # A value that a transform leaves out may be the one that does not fit, so the transforms stay.
         pipeline = replace(self.plan.pipeline, event_timestamp_column=None)
         query = incoming_query(pipeline, columns, self.names, self.dialect)
         sql = pushed_sql(self.source_sql, query, self.dialect, None, None)
@@ -66,27 +67,63 @@ def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once:
     assert plan.read.sql is not None
     source_sql, dialect = target.user_sql(plan.read.sql), target.dialect
     names = target.query_columns(plan.read.sql)
-    query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect)
-    sql = pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan))
+    sql = _incoming_sql(plan, names, source_sql, dialect, bookmark)
     return Incoming(Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate)
 
 
 def spark_rows(plan: Plan, source: Backend, workshop: Workshop, bookmark: Bookmark | None) -> Incoming:
     """Rows that the source gives to Spark, which makes the declared columns of them."""
-    frame = source.read(_place(plan, source, bookmark))
-    dialect = SparkDialect(no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")])
+    if plan.transform.at_source:
+        frame, plan, bookmark = source.read(_cleaned_place(plan, source, bookmark)), _only_cast(plan), None
+    else:
+        frame = source.read(_place(plan, source, bookmark))
+    dialect = SparkDialect(
+        no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")],
+        texts=[name for name, kind in frame.dtypes if kind == "string"],
+    )
     view = f"{SOURCE}_{uuid.uuid4().hex}"
     source_sql = f"SELECT * FROM {dialect.quote(view)}"
-    query = incoming_query(plan.pipeline, plan.transform.columns, frame.columns, dialect)
-    sql = pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan))
+    sql = _incoming_sql(plan, frame.columns, source_sql, dialect, bookmark)
     with _named(frame, view):
         rows = workshop.spark().sql(sql)
+    if any(transform.is_random for transform in plan.transform.rows):
+        rows = _kept(rows, workshop)
 
     def evaluate(text: str) -> None:
         with _named(frame, view):
             workshop.evaluate(text)
 
     return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, evaluate)
+
+
+def _incoming_sql(
+    plan: Plan, names: Sequence[str], source_sql: str, dialect: Dialect, bookmark: Bookmark | None
+) -> str:
+    """The whole query; earlier loads' rows are left out before row transforms see them, where there are some."""
+    query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect, after=bookmark)
+    return pushed_sql(source_sql, query, dialect, None if plan.transform.rows else bookmark, _resumed(plan))
+
+
+def _cleaned_place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Query:
+    """The source's rows, cleaned and transformed by itself."""
+    assert plan.read.sql is not None
+    names, dialect = source.query_columns(plan.read.sql), source.dialect
+    rows = cleaned_query(plan.pipeline, plan.transform.columns, names, dialect, after=bookmark)
+    return Query(pushed_sql(source.user_sql(plan.read.sql), rows, dialect, None, None))
+
+
+def _only_cast(plan: Plan) -> Plan:
+    """The rest of the plan where the source has cleaned its rows already."""
+    columns = tuple(replace(column, normalizers=()) for column in plan.transform.columns)
+    pipeline = replace(plan.pipeline, transforms_pre=())
+    return replace(plan, pipeline=pipeline, transform=replace(plan.transform, columns=columns, rows=()))
+
+
+def _kept(rows: DataFrame, workshop: Workshop) -> DataFrame:
+    """The rows as they are this once: Spark would choose again whenever they are looked at."""
+    folder = str(workshop.folder("chosen"))
+    rows.write.mode("overwrite").parquet(folder)
+    return workshop.spark().read.schema(rows.schema).parquet(folder)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from .connection import Connection
 from .duration import parse_duration
 from .origin import Origin
 from .place import TableRef
+from .row_transform import RowTransform, is_pipeline_transform
 from .table import METADATA_NAMES, ManagedTable, Table, key_ladder
 
 __all__ = [
@@ -62,6 +63,7 @@ class PipelineOptions(TypedDict, total=False):
     ttl: timedelta | str | float | None
     late_events: LatePolicy
     allow_empty_source: bool
+    transforms_pre: Sequence[RowTransform] | None
     # Documented spellings of the same things.
     incremental: bool
     watermark_column: str | None
@@ -72,7 +74,6 @@ LATER = {
     "targets": "several targets in one pipeline",
     "continue_on_failure": "several targets in one pipeline",
     "continue_on_target_failure": "several targets in one pipeline",
-    "transforms_pre": "row transforms before the load",
     "transforms_post": "steps after the load",
     "continue_on_failure_post": "steps after the load",
     "depends_on": "dependencies between pipelines",
@@ -135,6 +136,7 @@ class Pipeline(_Declared):
     ttl: timedelta | None = None
     late_events: LatePolicy = "error"
     allow_empty_source: bool = False
+    transforms_pre: tuple[RowTransform, ...] = ()
 
     @property
     def parameters(self) -> int:
@@ -266,6 +268,18 @@ def _mapping(declared: _Declared, keyword: str, value: Mapping[object, object]) 
     return mapped
 
 
+def _transforms(declared: _Declared, keyword: str, value: object) -> tuple[RowTransform, ...]:
+    entries = (value,) if is_pipeline_transform(value) else value
+    if not isinstance(entries, list | tuple):
+        raise declared.error(f"{keyword}= takes a list of transforms, not a {type(value).__name__}", kind=SpecTypeError)
+    for position, entry in enumerate(entries):
+        if not is_pipeline_transform(entry):
+            shown = getattr(entry, "__name__", None) or repr(entry)
+            hint = "use deduplicate_by(…), filter_where(…), limit(…) or sample_pct(…) of ematix_flow.transforms"
+            raise declared.error(f"{keyword}[{position}] is no transform: {shown}", kind=SpecTypeError, hint=hint)
+    return tuple(entries)
+
+
 def _ttl(declared: _Declared, keyword: str, value: str | float | timedelta) -> timedelta:
     duration = parse_duration(value)
     if duration <= timedelta(0):
@@ -278,6 +292,7 @@ _CONVERSIONS: Mapping[str, Callable[..., object]] = {
     **dict.fromkeys(("source_connection", "target_connection"), lambda _, __, value: getattr(value, "name", value)),
     "column_map": _mapping,
     "source_table": lambda _, __, value: value if isinstance(value, TableRef) else TableRef.parse(value),
+    "transforms_pre": _transforms,
     "ttl": _ttl,
 }
 
