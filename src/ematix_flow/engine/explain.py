@@ -11,8 +11,8 @@ from ..backends.base import Backend
 from ..backends.spark_dialect import SparkDialect
 from ..spec.table import Column
 from ..strategies.base import Change
-from .plan import Load, Plan, Read, Step, Transform
-from .transform import SOURCE, assumed_names, incoming_query, pushed_sql
+from .plan import Load, Plan, Read, Step, Transform, only_cast
+from .transform import SOURCE, assumed_names, cleaned_query, incoming_query, pushed_sql
 
 __all__ = ["PreviewResult", "TargetPlan", "explain"]
 
@@ -115,7 +115,7 @@ def explain(
         steps=tuple(_in_words(step, plan, target) for step in plan.steps),
         source_query=plan.read.sql or str(plan.read.place),
         cleaning=tuple(_cleaning(column) for column in plan.transform.columns if column.normalizers),
-        source_sql=_incoming_sql(plan, target),
+        source_sql=_incoming_sql(plan, source, target),
         targets=(change,),
         is_dry_run=dry_run is not None,
         notes=plan.notes,
@@ -162,7 +162,7 @@ def _described(marker: object) -> str:
     return f"{type(marker).__name__}({', '.join(given)})"
 
 
-def _incoming_sql(plan: Plan, target: Backend) -> str:
+def _incoming_sql(plan: Plan, source: Backend, target: Backend) -> str:
     """The query that gives `incoming`, assuming that the source has the declared names."""
     dialect = target.dialect if plan.path == "same_db" else SparkDialect()
     wanted = assumed_names(plan.pipeline, plan.transform.columns, dialect)
@@ -171,5 +171,13 @@ def _incoming_sql(plan: Plan, target: Backend) -> str:
         return dialect.render(query, {}, {})
     if plan.path == "same_db":
         return pushed_sql(target.user_sql(plan.read.sql), query, dialect, None, None)
-    asked = f"-- {plan.read.connection} ({plan.read.kind}) runs:\n{plan.read.sql}"
+    asked = plan.read.sql
+    if plan.transform.at_source:
+        names = assumed_names(plan.pipeline, plan.transform.columns, source.dialect)
+        rows = cleaned_query(plan.pipeline, plan.transform.columns, names, source.dialect)
+        asked = pushed_sql(source.user_sql(asked), rows, source.dialect, None, None)
+        rest = only_cast(plan)
+        given = assumed_names(rest.pipeline, rest.transform.columns, dialect)
+        query = incoming_query(rest.pipeline, rest.transform.columns, given, dialect)
+    asked = f"-- {plan.read.connection} ({plan.read.kind}) runs:\n{asked}"
     return f"{asked}\n-- Spark makes of it, as {SOURCE}:\n{dialect.render(query, {}, {})}"

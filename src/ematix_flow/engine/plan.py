@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..backends.base import Backend
@@ -20,7 +20,7 @@ from .cleaning import native_sql
 from .schema import augment
 from .transform import assumed_names, cleaned_query, is_native, table_query
 
-__all__ = ["Load", "Path", "Plan", "Read", "Step", "Transform", "build_plan"]
+__all__ = ["Load", "Path", "Plan", "Read", "Step", "Transform", "build_plan", "only_cast"]
 
 Path = Literal["same_db", "cross_db"]
 """The documented names: inside one database, or moved by Spark."""
@@ -111,6 +111,13 @@ def build_plan(pipeline: Pipeline, source: Backend, target: Backend, returned: P
         compare_reason=compare_reason,
         notes=(*((keys.warning,) if keys and keys.warning else ()), *_native_notes(columns, read)),
     )
+
+
+def only_cast(plan: Plan) -> Plan:
+    """What is left of a plan for Spark where the source has cleaned and transformed its rows already."""
+    columns = tuple(replace(column, normalizers=()) for column in plan.transform.columns)
+    pipeline = replace(plan.pipeline, transforms_pre=())
+    return replace(plan, pipeline=pipeline, transform=replace(plan.transform, columns=columns, rows=()))
 
 
 def _check_capable(pipeline: Pipeline, target: Backend, strategy: Strategy) -> None:

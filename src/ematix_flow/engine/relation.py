@@ -16,7 +16,7 @@ from ..errors import BackendError
 from ..spec.place import Place, Query
 from ..spec.run import Bookmark
 from ..spec.table import Column
-from .plan import Plan
+from .plan import Plan, only_cast
 from .transform import SOURCE, cleaned_query, incoming_query, pushed_sql, resume_sql
 
 if TYPE_CHECKING:
@@ -74,11 +74,14 @@ def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once:
 def spark_rows(plan: Plan, source: Backend, workshop: Workshop, bookmark: Bookmark | None) -> Incoming:
     """Rows that the source gives to Spark, which makes the declared columns of them."""
     if plan.transform.at_source:
-        frame, plan, bookmark = source.read(_cleaned_place(plan, source, bookmark)), _only_cast(plan), None
+        frame, plan, bookmark = source.read(_cleaned_place(plan, source, bookmark)), only_cast(plan), None
     else:
         frame = source.read(_place(plan, source, bookmark))
+    # What a normalizer gives may be another type than what it was given.
+    cleaned = {column.name.casefold() for column in plan.transform.columns if column.normalizers}
+    whole = [name for name, kind in frame.dtypes if kind not in ("float", "double")]
     dialect = SparkDialect(
-        no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")],
+        no_floats=[name for name in whole if name.casefold() not in cleaned],
         texts=[name for name, kind in frame.dtypes if kind == "string"],
     )
     view = f"{SOURCE}_{uuid.uuid4().hex}"
@@ -110,13 +113,6 @@ def _cleaned_place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Qu
     names, dialect = source.query_columns(plan.read.sql), source.dialect
     rows = cleaned_query(plan.pipeline, plan.transform.columns, names, dialect, after=bookmark)
     return Query(pushed_sql(source.user_sql(plan.read.sql), rows, dialect, None, None))
-
-
-def _only_cast(plan: Plan) -> Plan:
-    """The rest of the plan where the source has cleaned its rows already."""
-    columns = tuple(replace(column, normalizers=()) for column in plan.transform.columns)
-    pipeline = replace(plan.pipeline, transforms_pre=())
-    return replace(plan, pipeline=pipeline, transform=replace(plan.transform, columns=columns, rows=()))
 
 
 def _kept(rows: DataFrame, workshop: Workshop) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from sqlglot import exp, parse_one
@@ -26,19 +26,18 @@ def transformed(pipeline: Pipeline, rows: exp.Select, columns: Sequence[str]) ->
     return rows
 
 
-def mentioned_columns(transforms: Sequence[RowTransform], dialect: str) -> list[str]:
-    """The columns that transforms speak of, as far as their SQL can be read."""
-    found: dict[str, None] = {}
-    for transform in transforms:
-        if isinstance(transform, deduplicate_by):
-            found.update(dict.fromkeys(transform.keys))
-        for text in transform.native:
-            try:
-                tree = parse_one(text, read=dialect)
-            except SqlglotError:
-                continue
-            found.update(dict.fromkeys(column.name for column in tree.find_all(exp.Column)))
-    return list(found)
+def mentioned_columns(texts: Iterable[str], dialect: str) -> dict[str, str] | None:
+    """The columns that users' SQL speaks of, by name and as written; None where some of it cannot be read."""
+    found: dict[str, str] = {}
+    for text in texts:
+        try:
+            tree = parse_one(text, read=dialect)
+        except SqlglotError:
+            return None
+        for column in tree.find_all(exp.Column):
+            if not column.table and isinstance(column.this, exp.Identifier):
+                found.setdefault(column.name, column.this.sql(dialect))
+    return found
 
 
 def _applied(transform: RowTransform, before: exp.Expr, columns: Sequence[str], pipeline: Pipeline) -> exp.Select:

@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from ..backends.dialect import Dialect
 from ..errors import SpecError, UnknownNameError
 from ..spec.pipeline import Pipeline
+from ..spec.row_transform import deduplicate_by
 from ..spec.run import Bookmark
 from ..spec.table import Column
 from ..strategies.base import EVENT_TIME
@@ -50,10 +51,15 @@ def table_query(pipeline: Pipeline, columns: Sequence[Column], dialect: Dialect,
             name = _mapped_name(mapped.strip(), dialect)
             source = mapped if name is None else dialect.quote(name)
             shown.append(f"{source} AS {dialect.quote(column.name)}")
+    known = {column.name.casefold() for column in columns}
+    extra = _mentioned(pipeline, columns, dialect)
+    if extra is None and not pipeline.column_map:
+        return f"SELECT * FROM {relation}"
     event = pipeline.event_timestamp_column
-    if event is not None and event not in {column.name for column in columns}:
-        shown.append(dialect.quote(event))
-    return f"SELECT {', '.join(shown)} FROM {relation}"
+    if event is not None:
+        extra = {event: dialect.quote(event)} | (extra or {})
+    shown += [text for name, text in (extra or {}).items() if name.casefold() not in known]
+    return f"SELECT {', '.join(dict.fromkeys(shown))} FROM {relation}"
 
 
 def incoming_query(
@@ -116,7 +122,7 @@ def assumed_names(pipeline: Pipeline, columns: Sequence[Column], dialect: Dialec
     if pipeline.event_timestamp_column is not None:
         names[pipeline.event_timestamp_column] = None
     declared = {column.name.casefold() for column in columns}
-    mentioned = mentioned_columns(pipeline.transforms_pre, dialect.name)
+    mentioned = _mentioned(pipeline, columns, dialect) or {}
     return [*names, *(name for name in mentioned if name.casefold() not in declared and name not in names)]
 
 
@@ -146,6 +152,18 @@ def _not_before(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: 
         value = dialect.cast(value, column.type)
     reached = dialect.cast(exp.Literal.string(bookmark.value), column.type)
     return exp.or_(exp.GTE(this=value, expression=reached), value.copy().is_(exp.null()))
+
+
+def _mentioned(pipeline: Pipeline, columns: Sequence[Column], dialect: Dialect) -> dict[str, str] | None:
+    """The columns that the user's own SQL and the keys of transforms speak of; None where that cannot be told."""
+    texts = [str(getattr(marker, "expression", "")) for _, marker in native_sql(columns)]
+    texts += [text for transform in pipeline.transforms_pre for text in transform.native]
+    found = mentioned_columns(texts, dialect.name)
+    if found is None:
+        return None
+    found.pop("col", None)
+    keys = (key for each in pipeline.transforms_pre if isinstance(each, deduplicate_by) for key in each.keys)
+    return {key: dialect.quote(key) for key in keys} | found
 
 
 def _taken(columns: Sequence[Column]) -> list[Column]:
