@@ -24,6 +24,7 @@ from .secrets import expand
 from .spec import registry as registries
 from .spec.connection import Connection
 from .spec.pipeline import Pipeline
+from .spec.place import Query
 from .spec.registry import Registry
 from .spec.run import Run
 
@@ -95,7 +96,10 @@ class Project:
         from .engine.source import call_function
 
         source, target = self._systems(pipeline, live=live)
-        return build_plan(pipeline, source, target, call_function(pipeline, source, target, live=live))
+        returned = call_function(pipeline, source, target, live=live)
+        if isinstance(returned, Query) and returned.connection is not None:
+            source = target
+        return build_plan(pipeline, source, target, returned)
 
     def run(
         self, pipeline: Pipeline, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
@@ -113,7 +117,8 @@ class Project:
         """The plan as data, without opening any connection or filling any reference."""
         from .engine.explain import explain
 
-        return explain(self.plan(pipeline, live=False), *self._systems(pipeline, live=False))
+        plan = self.plan(pipeline, live=False)
+        return explain(plan, *self._plan_systems(plan, live=False))
 
     def dry_run(self, pipeline: Pipeline, *, now: datetime | None = None) -> PreviewResult:
         """The plan with the exact counts of a run that leaves nothing; a failure is part of the answer."""
@@ -125,7 +130,7 @@ class Project:
             counts = {name: count for name, count in result.items() if name.startswith(("rows_", "closed_"))}
         except FlowError as error:
             counts = {"error": f"{type(error).__name__}: {error}"}
-        return explain(plan, *self._systems(pipeline), dry_run=counts)
+        return explain(plan, *self._plan_systems(plan), dry_run=counts)
 
     def runs(
         self,
@@ -170,7 +175,7 @@ class Project:
     ) -> RunResult:
         from .engine.run import Systems, run_plan
 
-        systems = Systems(*self._systems(plan.pipeline), self.workshop, self.bus)
+        systems = Systems(*self._plan_systems(plan), self.workshop, self.bus)
         return run_plan(plan, systems, now=now, token=token, dry_run=dry_run)
 
     def _record_failure(self, pipeline: Pipeline, error: UserCodeError) -> None:
@@ -188,6 +193,11 @@ class Project:
             message = f"pipeline {pipeline.name!r}: {error.message}"
             raise ConnectionLookupError(message, hint=error.hint, declared_at=pipeline.declared_at) from None
         return source, target
+
+    def _plan_systems(self, plan: Plan, *, live: bool = True) -> tuple[Backend, Backend]:
+        """The source and the target of a plan; its function may have chosen to read from the target."""
+        source, target = self._systems(plan.pipeline, live=live)
+        return (target if plan.read.connection == target.connection.name else source), target
 
     def _closed_backend(self, name: str) -> Backend:
         """The system behind a connection as it was declared: it tells what can be told without opening it."""

@@ -15,6 +15,7 @@ from ematix_flow import types as t
 from ematix_flow.backends import sqlite_functions
 from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
+from ematix_flow.backends.duckdb_macros import MACROS
 from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.engine.cleaning import cleaned_rows
@@ -71,7 +72,8 @@ def differing(found: list[list[object]], cases: Sequence[Case]) -> list[str]:
 
 def run_duckdb(sql: str) -> list:
     with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+        for statement in ("SET TimeZone = 'UTC'", *MACROS):
+            connection.execute(statement)
         return connection.execute(sql).fetchall()
 
 

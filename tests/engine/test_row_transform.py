@@ -13,12 +13,11 @@ import pytest
 from ematix_flow import ematix, pk
 from ematix_flow.config import Settings
 from ematix_flow.connections import DuckDBConnection, SQLiteConnection, register_connection
-from ematix_flow.errors import BackendError, SpecError, SpecTypeError, UnknownNameError
 from ematix_flow.normalize import derive, lower, parse_int, sql, trim
 from ematix_flow.project import Project
 from ematix_flow.spec.registry import Registry
 from ematix_flow.transforms import deduplicate_by, filter_where, limit, sample_pct
-from ematix_flow.types import BigInt, Text, TimestampTZ
+from ematix_flow.types import BigInt, Text
 
 Load = Callable[..., list[tuple[Any, ...]]]
 
@@ -45,7 +44,7 @@ PATHS = [
 ]
 
 
-@pytest.fixture(params=PATHS, ids=lambda each: " ".join(each))
+@pytest.fixture(params=PATHS, ids=" ".join)
 def load(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Load]:
     """Loads a query into a table, by one path, and gives the table's rows."""
     kind, path = request.param

@@ -9,6 +9,7 @@ import pytest
 import sqlglot
 
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
+from ematix_flow.backends.duckdb_macros import MACROS
 from ematix_flow.errors import SpecError
 from ematix_flow.normalize import (
     DATE_FORMATS,
@@ -45,6 +46,8 @@ def run(*markers, value):
     query = sqlglot.parse_one(f"SELECT {compose_chain(markers, 'x')}", read="postgres")
     sql = DuckDBDialect().render(query, {}, {})
     with duckdb.connect() as connection:
+        for macro in MACROS:
+            connection.execute(macro)
         return connection.execute(f"{sql} FROM (SELECT CAST(? AS TEXT) AS x)", [value]).fetchone()[0]
 
 

@@ -87,6 +87,10 @@ class CleaningDialect(CastingDialect):
         """The value as text, in the form that all engines share."""
         return exp.Paren(this=value.copy()) if self.is_text(value) else self.shown(value)
 
+    def lowered(self, text: exp.Expr) -> exp.Expression:
+        """The text in lower case."""
+        return exp.Lower(this=text.copy())
+
     def default_to(self, node: exp.Expr) -> exp.Expression:
         """A value in place of NULL."""
         value, given = node.expressions
@@ -106,7 +110,7 @@ class CleaningDialect(CastingDialect):
         match given:
             case exp.Boolean():
                 words = TRUE_WORDS if given.this else FALSE_WORDS
-                return one_of(exp.Lower(this=text), words)
+                return one_of(self.lowered(text), words)
             case exp.Cast():
                 moment = self.parse_timestamp(value, _MOMENTS)
                 return exp.EQ(this=moment, expression=self.convert(given.this, self.type_name(TimestampTZ())))
@@ -170,7 +174,7 @@ class CleaningDialect(CastingDialect):
         for sign, truth in (("+", exp.true()), ("-", exp.false())):
             meant = [word.name[1:] for word in words if word.name.startswith(sign)]
             if meant:
-                branches.append((one_of(exp.Lower(this=text.copy()), meant), truth))
+                branches.append((one_of(self.lowered(text), meant), truth))
         return choose(*branches)
 
     def _round(self, node: exp.Expr) -> exp.Expression:

@@ -17,6 +17,7 @@ from ..types import TimestampTZ
 from .base import Actual, ActualColumn, Capabilities
 from .connection import DuckDBConnection
 from .duckdb_dialect import DuckDBDialect
+from .duckdb_macros import MACROS
 from .embedded import EmbeddedBackend
 from .optional import optional
 from .sql import SqlConnection, SqlCursor
@@ -52,6 +53,8 @@ class DuckDBBackend(EmbeddedBackend):
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET preserve_insertion_order = false")
         connection.execute("SET enable_progress_bar = false")
+        for macro in MACROS:
+            connection.execute(macro)
         return connection
 
     def version(self, connection: SqlConnection) -> str:

@@ -27,6 +27,7 @@ from ..types import (
 )
 from .cleaning import CleaningDialect, plain_text
 from .dialect import KnownTypes
+from .duckdb_macros import LOWER, UPPER
 from .expression import call, choose, one_of, text_literal
 from .template import Template
 
@@ -122,6 +123,20 @@ class DuckDBDialect(CleaningDialect):
     def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
         iso_text = call("REGEXP_REPLACE", text.copy(), text_literal(f"^{template.shape}$"), text_literal(iso))
         return choose((self.matches(text, template.shape), iso_text))
+
+    def replacement(
+        self, node: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]
+    ) -> exp.Expression | None:
+        match node:
+            case exp.Lower():
+                return self.lowered(node.this)
+            case exp.Upper():
+                return call(UPPER, node.this.copy())
+            case _:
+                return super().replacement(node, values, types)
+
+    def lowered(self, text: exp.Expr) -> exp.Expression:
+        return call(LOWER, text.copy())
 
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("ERROR", message)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..backends.base import Backend
 from ..errors import RunError
+from ..spec.place import TableRef
 
 __all__ = ["Handle"]
 
@@ -45,6 +46,15 @@ class Handle:
     def execute_in_transaction(self, statements: Sequence[str]) -> int:
         """Run all statements or none; gives how many rows they changed."""
         return self._asked().execute(statements)
+
+    def table_sql(self, schema: str, table: str, columns: Sequence[str] | None = None) -> str:
+        """The query that gives a table, in the words of the connection's system; opens nothing."""
+        shown = "*" if columns is None else ", ".join(self._backend.dialect.quote(name) for name in columns)
+        return f"SELECT {shown} FROM {self._backend.relation_sql(TableRef(schema, table))}"
+
+    def is_of(self, backend: Backend) -> bool:
+        """Whether this is a handle of that system."""
+        return self._backend is backend
 
     def _asked(self) -> Backend:
         if not self._live:

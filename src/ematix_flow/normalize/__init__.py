@@ -8,6 +8,8 @@ replaces. ``derive`` and ``sql`` hold the user's own SQL, in the words of the so
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from ..spec.row_transform import deduplicate_by, filter_where, is_pipeline_transform, limit, sample_pct
 from .base import Normalizer, check_chain, compose_chain, is_native, is_normalizer, literal
 from .number import PERIODS, clamp, date_trunc, round, to_timezone  # noqa: A004 - the documented name
@@ -76,3 +78,10 @@ __all__ = [
     "upper",
     "whitespace_to_null",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # It needs the engine, which declarations do not.
+    if name == "apply_normalization":
+        return getattr(import_module("ematix_flow.transforms"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,12 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from typing import Protocol, TypeGuard
+from typing import ClassVar, Protocol, TypeGuard
 
 from ..errors import SpecError, SpecTypeError
 from ..types import ColumnType
 
-__all__ = ["Normalizer", "applied", "check_chain", "compose_chain", "in_utc", "is_native", "is_normalizer", "literal"]
+__all__ = [
+    "Marker",
+    "Normalizer",
+    "applied",
+    "check_chain",
+    "check_whole",
+    "compose_chain",
+    "in_utc",
+    "is_native",
+    "is_normalizer",
+    "literal",
+]
 
 
 class Normalizer(Protocol):
@@ -18,6 +29,30 @@ class Normalizer(Protocol):
 
     def to_sql(self, col: str, /) -> str:
         """Postgres SQL text for the normalized value of the expression ``col``."""
+
+
+class Marker:
+    """What the normalizers of this package share, and what they say of themselves."""
+
+    light: ClassVar[bool] = False
+    """Mentions its value only once, so that it can be put around any expression."""
+    native: ClassVar[bool] = False
+    """Holds the user's own SQL, in the words of the source."""
+    derives: ClassVar[bool] = False
+    """Takes no value: it makes one."""
+
+    def to_sql(self, col: str) -> str:
+        """SQL text for the normalized value of the expression ``col``."""
+        raise NotImplementedError
+
+    def check_place(self, before: tuple[object, ...], type: ColumnType | None) -> None:
+        """Refuse a place in which the marker cannot work: behind others, or on a column of some type."""
+
+
+def check_whole(marker: str, word: str, value: object) -> None:
+    """Refuse an argument that is not a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SpecTypeError(f"{marker}: {word} is a whole number, not {value!r}")
 
 
 def is_normalizer(value: object) -> TypeGuard[Normalizer]:
@@ -41,9 +76,8 @@ def check_chain(markers: Iterable[object], type: ColumnType | None = None) -> No
                 f"{marker!r} must be the first normalizer: it would discard what the ones before it did",
                 hint="move it to the front",
             )
-        check_place = getattr(marker, "check_place", None)
-        if callable(check_place):
-            check_place(chain[:position], type)
+        if isinstance(marker, Marker):
+            marker.check_place(chain[:position], type)
 
 
 def compose_chain(markers: Iterable[object], col: str) -> str:

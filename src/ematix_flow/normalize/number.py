@@ -24,8 +24,7 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .base import in_utc, literal
-from .text import check_whole
+from .base import Marker, check_whole, in_utc, literal
 
 __all__ = ["PERIODS", "clamp", "date_trunc", "round", "to_timezone"]
 
@@ -38,7 +37,7 @@ _NUMBERS = SmallInt | Integer | BigInt | Numeric | Float | Double
 
 
 @dataclass(frozen=True)
-class round:
+class round(Marker):
     """The number rounded to ``precision`` digits behind the point, half away from zero; -2 rounds to hundreds.
 
     A float is rounded as it is written: 2.675 becomes 2.68.
@@ -61,7 +60,7 @@ class round:
 
 
 @dataclass(frozen=True)
-class clamp:
+class clamp(Marker):
     """``low`` in place of less, ``high`` in place of more; NULL stays NULL."""
 
     low: object
@@ -91,7 +90,7 @@ class clamp:
 
 
 @dataclass(frozen=True)
-class to_timezone:
+class to_timezone(Marker):
     """The local time in a zone, of an instant; the instant, of a local time in that zone.
 
     A text is an instant where it has an offset or a ``Z``. An hour that a clock shows twice is the later one; one that
@@ -124,7 +123,7 @@ class to_timezone:
 
 
 @dataclass(frozen=True)
-class date_trunc:
+class date_trunc(Marker):
     """The begin of the period that the time is in; an instant's periods are those of UTC."""
 
     precision: str

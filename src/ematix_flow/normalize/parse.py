@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 from ..errors import SpecError, SpecTypeError
 from ..types import Numeric
-from .base import in_utc, literal
+from .base import Marker, in_utc, literal
 
 __all__ = [
     "DATE_FORMATS",
@@ -46,7 +46,7 @@ DATE_FORMATS = ("YYYY-MM-DD", "YYYYMMDD", "MM/DD/YYYY")
 """The formats that `parse_date` tries in order when none is named."""
 
 
-class _Attempt:
+class _Attempt(Marker):
     """What the parsers with `on_failure` share; a NULL counts as a value that cannot be parsed."""
 
     on_failure: OnFailure
@@ -210,7 +210,7 @@ class parse_numeric(_Attempt):
 
 
 @dataclass(frozen=True)
-class parse_bool:
+class parse_bool(Marker):
     """True for a word of ``truthy``, false for one of ``falsy``, NULL for others; capitals do not matter."""
 
     truthy: Sequence[str] = ("true", "1", "yes", "y")

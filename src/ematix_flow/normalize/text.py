@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from ..errors import SpecError, SpecTypeError
-from .base import literal
+from .base import Marker, check_whole, literal
 from .regex import Pattern, Replacement
 
 __all__ = [
@@ -25,63 +24,63 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class trim:
+class trim(Marker):
     """The text without the spaces at both ends; other white space stays."""
 
-    light: ClassVar[bool] = True
+    light = True
 
     def to_sql(self, col: str) -> str:
         # The characters are named because a bare TRIM takes away more than spaces on some systems.
-        return f"TRIM(BOTH ' ' FROM {text_of(col)})"
+        return f"TRIM(BOTH ' ' FROM {_text_of(col)})"
 
 
 @dataclass(frozen=True)
-class lower:
+class lower(Marker):
     """The text in lower case."""
 
-    light: ClassVar[bool] = True
+    light = True
 
     def to_sql(self, col: str) -> str:
-        return f"LOWER({text_of(col)})"
+        return f"LOWER({_text_of(col)})"
 
 
 @dataclass(frozen=True)
-class upper:
+class upper(Marker):
     """The text in upper case."""
 
-    light: ClassVar[bool] = True
+    light = True
 
     def to_sql(self, col: str) -> str:
-        return f"UPPER({text_of(col)})"
+        return f"UPPER({_text_of(col)})"
 
 
 @dataclass(frozen=True)
-class empty_to_null:
+class empty_to_null(Marker):
     """NULL in place of the empty text."""
 
-    light: ClassVar[bool] = True
+    light = True
 
     def to_sql(self, col: str) -> str:
-        return f"NULLIF({text_of(col)}, '')"
+        return f"NULLIF({_text_of(col)}, '')"
 
 
 @dataclass(frozen=True)
-class whitespace_to_null:
+class whitespace_to_null(Marker):
     """The trimmed text, and NULL where nothing is left of it."""
 
-    light: ClassVar[bool] = True
+    light = True
 
     def to_sql(self, col: str) -> str:
         return empty_to_null().to_sql(trim().to_sql(col))
 
 
 @dataclass(frozen=True)
-class replace:
+class replace(Marker):
     """The text with ``new`` in place of every ``old``; both are taken as they are."""
 
     old: str
     new: str
-    light: ClassVar[bool] = True
+    light = True
 
     def __post_init__(self) -> None:
         for word, value in (("old", self.old), ("new", self.new)):
@@ -90,11 +89,11 @@ class replace:
             raise SpecError("replace: old is empty", hint="name the text that is replaced")
 
     def to_sql(self, col: str) -> str:
-        return f"REPLACE({text_of(col)}, {literal(self.old)}, {literal(self.new)})"
+        return f"REPLACE({_text_of(col)}, {literal(self.old)}, {literal(self.new)})"
 
 
 @dataclass(frozen=True)
-class regex_replace:
+class regex_replace(Marker):
     r"""The text with ``replacement`` in place of what ``pattern`` matches: everywhere, or with ``flags=""`` once.
 
     The flags are ``g`` (everywhere) and ``i`` (capitals do not matter). ``\1`` in the replacement is what the first
@@ -107,7 +106,7 @@ class regex_replace:
     flags: str = "g"
     _spelled: Pattern = field(init=False, repr=False, compare=False)
     _filled: Replacement = field(init=False, repr=False, compare=False)
-    light: ClassVar[bool] = True
+    light = True
 
     def __post_init__(self) -> None:
         for word in ("pattern", "replacement", "flags"):
@@ -128,11 +127,11 @@ class regex_replace:
 
     def to_sql(self, col: str) -> str:
         arguments = (self._spelled.text, self._filled.text, "g" if "g" in self.flags else "")
-        return f"REGEX_REPLACE({', '.join((text_of(col), *map(literal, arguments)))})"
+        return f"REGEX_REPLACE({', '.join((_text_of(col), *map(literal, arguments)))})"
 
 
 @dataclass(frozen=True)
-class truncate:
+class truncate(Marker):
     """The first ``n`` characters; with a negative ``n`` all but the last ``-n``."""
 
     n: int
@@ -141,38 +140,32 @@ class truncate:
         check_whole("truncate", "n", self.n)
 
     def to_sql(self, col: str) -> str:
-        return f"FIRST_CHARACTERS({text_of(col)}, {self.n})"
+        return f"FIRST_CHARACTERS({_text_of(col)}, {self.n})"
 
 
 @dataclass(frozen=True)
-class email_normalize:
+class email_normalize(Marker):
     """The text in lower case, without the spaces at both ends."""
 
-    light: ClassVar[bool] = True
+    light = True
 
     def to_sql(self, col: str) -> str:
         return lower().to_sql(trim().to_sql(col))
 
 
 @dataclass(frozen=True)
-class phone_normalize:
+class phone_normalize(Marker):
     """The digits 0 to 9 and the plus signs of the text, and nothing else of it."""
 
-    light: ClassVar[bool] = True
+    light = True
 
     def to_sql(self, col: str) -> str:
         return regex_replace("[^0-9+]", "").to_sql(col)
 
 
-def text_of(col: str) -> str:
+def _text_of(col: str) -> str:
     """The value as text, in the form that all engines share."""
     return f"TEXT_OF({col})"
-
-
-def check_whole(marker: str, word: str, value: object) -> None:
-    """Refuse an argument that is not a whole number."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise SpecTypeError(f"{marker}: {word} is a whole number, not {value!r}")
 
 
 def _check_text(marker: str, word: str, value: object) -> None:

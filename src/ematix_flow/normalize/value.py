@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ..errors import SpecError
-from .base import literal
+from .base import Marker, literal
 
 __all__ = ["default", "derive", "not_null_or", "nullif", "sql"]
 
 
 @dataclass(frozen=True)
-class default:
+class default(Marker):
     """``value`` in place of NULL."""
 
     value: object
-    light: ClassVar[bool] = True
+    light = True
 
     def __post_init__(self) -> None:
         literal(self.value)
@@ -33,7 +32,7 @@ class not_null_or(default):
 
 
 @dataclass(frozen=True)
-class nullif:
+class nullif(Marker):
     """NULL in place of ``value``, and of a text that says the same."""
 
     value: object
@@ -46,14 +45,14 @@ class nullif:
 
 
 @dataclass(frozen=True)
-class sql:
+class sql(Marker):
     """The value of an SQL expression in the source's words, in which the word ``col`` is the value so far.
 
     ``col`` inside quotes and behind a point stays what it is. Other names are the source's columns.
     """
 
     expression: str
-    native: ClassVar[bool] = True
+    native = True
 
     def __post_init__(self) -> None:
         _check_expression("sql", self.expression, 'sql("col * 100")')
@@ -63,15 +62,15 @@ class sql:
 
 
 @dataclass(frozen=True)
-class derive:
+class derive(Marker):
     """The value of an SQL expression over the source's columns, in place of a column; always the first marker.
 
     The expression is in the words of the source.
     """
 
     expression: str
-    derives: ClassVar[bool] = True
-    native: ClassVar[bool] = True
+    derives = True
+    native = True
 
     def __post_init__(self) -> None:
         _check_expression("derive", self.expression, "derive(\"first_name || ' ' || last_name\")")
