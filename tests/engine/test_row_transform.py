@@ -13,8 +13,11 @@ import pytest
 from ematix_flow import ematix, pk
 from ematix_flow.config import Settings
 from ematix_flow.connections import DuckDBConnection, SQLiteConnection, register_connection
+from ematix_flow.engine.handle import Handle
+from ematix_flow.errors import BackendError, UnknownNameError
 from ematix_flow.normalize import derive, lower, parse_int, sql, trim
 from ematix_flow.project import Project
+from ematix_flow.source import Source
 from ematix_flow.spec.registry import Registry
 from ematix_flow.transforms import deduplicate_by, filter_where, limit, sample_pct
 from ematix_flow.types import BigInt, Text
@@ -54,16 +57,17 @@ def load(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Load]:
     project = Project(Settings.load(tmp_path), Registry())
     numbers = iter(range(100))
 
-    def run(*transforms: Any, rows: str | None = ROWS, shape: type = Person, **options: Any) -> list[tuple[Any, ...]]:
-        name = f"people_{next(numbers)}"
+    def run(*transforms: Any, rows: object = ROWS, shape: type = Person, **options: Any) -> list[tuple[Any, ...]]:
+        name = options.pop("name", None) or f"people_{next(numbers)}"
         with project.active():
             register_connection((DuckDBConnection if kind == "duckdb" else SQLiteConnection)(name="default", path=file))
             table = ematix.table(schema="main", name=name)(
                 type("People", (), {"__annotations__": shape.__annotations__})
             )
             declared = {"mode": "append", "force_path": path, "transforms_pre": list(transforms)} | options
-            handle = ematix.pipeline(target=table, name=name, **declared)(lambda _: rows)
-            project.run(handle.pipeline)
+            function = rows if callable(rows) else lambda _: rows
+            handle = ematix.pipeline(target=table, name=name, **declared)(function)
+            run.result = project.run(handle.pipeline)  # type: ignore[attr-defined]
             run.last = project.preview(handle.pipeline)  # type: ignore[attr-defined]
         connection = duckdb.connect(file) if kind == "duckdb" else sqlite3.connect(file)
         try:
@@ -159,3 +163,65 @@ def test_a_preview_shows_the_transforms(load: Load) -> None:
     plan = load.last  # type: ignore[attr-defined]
     assert "deduplicate_by(keys=('id',), order_by='score'), sample_pct(p=0.5)" in plan.steps[1]
     assert "ROW_NUMBER() OVER" in plan.source_sql
+
+
+def test_a_table_is_read_with_the_columns_that_transforms_speak_of(load: Load) -> None:
+    class Raw:
+        id: BigInt
+        name: Text
+        score: Annotated[BigInt, pk()]
+        country: Text
+
+    load(rows=ROWS.replace("3, 'cy'", "4, 'cy'").replace("9, 'ch'", "8, 'ch'"), shape=Raw, name="raw")
+
+    class Labelled:
+        id: Annotated[BigInt, pk()]
+        label: Annotated[Text, derive("country || score")]
+
+    newest = deduplicate_by("id", order_by="score DESC")
+    rows = load(newest, filter_where("name <> 'Cy'"), rows=None, shape=Labelled, source_table="main.raw")
+    assert rows == [(1, "de7"), (2, "at2"), (4, "ch8")]
+    mapped = load(newest, rows=None, source_table="main.raw", column_map={"name": "country"})
+    assert mapped == [(1, "de"), (2, "at"), (3, "de"), (4, "ch")]
+
+
+def test_rows_of_earlier_loads_are_left_out_before_the_transforms(load: Load) -> None:
+    class Scored:
+        id: Annotated[BigInt, pk()]
+        score: BigInt
+
+    options = {"shape": Scored, "name": "scored", "incremental_column": "score"}
+    assert load(filter_where("id = 2"), limit(1), rows="SELECT 2 AS id, 5 AS score", **options) == [(2, 5)]
+    rows = " UNION ALL ".join(f"SELECT {number} AS id, {number} AS score" for number in (1, 3, 4, 7))
+    # A limit before the filter could choose a row that was too old, and would then load none.
+    assert load(filter_where("id <> 2"), limit(1), rows=rows, **options) == [(2, 5), (7, 7)]
+
+
+def test_a_sample_is_drawn_once(load: Load) -> None:
+    rows = " UNION ALL ".join(f"SELECT {number} AS id, 'n' AS name" for number in range(200))
+    for mode in ("merge", "scd2"):
+        loaded = load(sample_pct(0.5), rows=rows, mode=mode)
+        assert load.result["rows_inserted"] == load.result["rows_read"] == len(loaded)  # type: ignore[attr-defined]
+        assert 40 < len(loaded) < 160
+
+
+def test_a_key_that_no_column_has_is_named(load: Load) -> None:
+    with pytest.raises(UnknownNameError, match=r"deduplicate_by.*'idd'.*"):
+        load(deduplicate_by("idd"))
+
+
+def test_broken_sql_is_the_systems_to_report(load: Load) -> None:
+    with pytest.raises(BackendError, match="pipeline"):
+        load(filter_where("no_such_column = 1"))
+
+
+def test_a_source_that_the_function_returns_is_cleaned_too(load: Load) -> None:
+    def people(source: Handle) -> Source:
+        return Source.from_query(source, ROWS)
+
+    assert load(deduplicate_by("id"), rows=people) == [(1, "ada"), (2, "bo"), (3, "cy")]
+
+    def again(source: Handle) -> Source:
+        return Source.from_table(source, "main", "people_0", ["id", "name"])
+
+    assert load(filter_where("id > 1"), rows=again) == [(2, "bo"), (3, "cy")]
