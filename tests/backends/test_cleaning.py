@@ -11,9 +11,10 @@ import duckdb
 import pytest
 from sqlglot import exp
 
+from ematix_flow import normalize as n
 from ematix_flow import types as t
 from ematix_flow.backends import sqlite_functions
-from ematix_flow.backends.dialect import Dialect
+from ematix_flow.backends.dialect import HOOKS, Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
 from ematix_flow.backends.duckdb_macros import MACROS
 from ematix_flow.backends.spark_dialect import SparkDialect
@@ -106,3 +107,75 @@ def test_chains_mean_on_spark_what_they_say(spark: SparkSession) -> None:
         cases = CASES[start : start + 20]
         found += differing(evaluate(lambda sql: spark.sql(sql).collect(), SparkDialect(), cases), cases)
     assert found == []
+
+
+REFUSED = [
+    (n.parse_int("error"), t.BigInt(), "12x", "is not a whole number of 64 bits"),
+    (n.parse_int("error"), t.BigInt(), "9223372036854775808", "is not a whole number of 64 bits"),
+    (n.parse_numeric(4, 2, "error"), t.Numeric(4, 2), "100", "is not a decimal of 4 digits, 2 behind the point"),
+    (n.parse_date("YYYY-MM-DD", on_failure="error"), t.Date(), "2026-02-30", "does not fit the format YYYY-MM-DD"),
+    (n.parse_timestamp("YYYYMMDD", on_failure="error"), t.TimestampTZ(), "2026", "does not fit the format YYYYMMDD"),
+    (n.round(2), t.Double(), "two", "two"),
+    (n.clamp(0, 1), t.BigInt(), "", ""),
+    (n.date_trunc("day"), t.TimestampTZ(), "soon", "soon"),
+    (n.to_timezone("UTC"), t.TimestampTZ(), "2026-02-30 10:00:00", ""),
+]
+
+
+@pytest.fixture(params=["duckdb", "sqlite", pytest.param("spark", marks=pytest.mark.slow)], scope="module")
+def engine(request: pytest.FixtureRequest) -> tuple[Callable[[str], list], Dialect]:
+    if request.param == "spark":
+        spark = request.getfixturevalue("spark")
+        return lambda sql: spark.sql(sql).collect(), SparkDialect()
+    return {"duckdb": (run_duckdb, DuckDBDialect()), "sqlite": (run_sqlite, SqliteDialect())}[request.param]
+
+
+@pytest.mark.parametrize(("marker", "type", "value", "message"), REFUSED, ids=[repr(each[0])[:40] for each in REFUSED])
+def test_a_value_that_may_not_fail_ends_the_load_and_null_does_not(
+    engine: tuple[Callable[[str], list], Dialect], marker: object, type: t.ColumnType, value: str, message: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    run, dialect = engine
+    with pytest.raises((duckdb.Error, sqlite3.OperationalError, PySparkException)) as caught:
+        evaluate(run, dialect, [Case((marker,), type, {value: None})])
+    if dialect.name != "sqlite":  # which says only that a function failed; its connections say more
+        assert message in str(caught.value)
+    assert evaluate(run, dialect, [Case((marker,), type, {None: None})]) == [[None]]
+
+
+@pytest.mark.parametrize("dialect", [DuckDBDialect(), SqliteDialect(), SparkDialect()], ids=lambda each: each.name)
+def test_every_hook_has_a_form_on_every_engine(dialect: Dialect) -> None:
+    assert sorted(dialect.hooks()) == sorted(HOOKS)
+
+
+def test_nan_is_above_every_bound_and_no_whole_number(engine: tuple[Callable[[str], list], Dialect]) -> None:
+    run, dialect = engine
+    if dialect.name == "sqlite":  # which has no NaN
+        return
+    wanted = [
+        (n.clamp(0, 1), t.Double(), "1.0"),
+        (n.round(2), t.Double(), "nan"),
+        (n.parse_int(), t.BigInt(), None),
+        (n.parse_numeric(4, 2), t.Numeric(4, 2), None),
+        (n.nullif(0), t.Double(), "nan"),
+        (n.trim(), t.Text(), "nan"),
+    ]
+    cases = [Case((marker,), kind, {math.nan: meaning}, "double") for marker, kind, meaning in wanted]
+    assert differing(evaluate(run, dialect, cases), cases) == []
+
+
+def test_a_long_chain_stays_short() -> None:
+    markers = (
+        n.trim(),
+        n.truncate(-1),
+        n.nullif("a"),
+        n.nullif("b"),
+        n.truncate(-1),
+        n.nullif("c"),
+        n.parse_timestamp(),
+    )
+    column = Column(t.TimestampTZ(), name="c", normalizers=markers)
+    for dialect in (DuckDBDialect(), SqliteDialect(), SparkDialect()):
+        query = cleaned_rows([column], {"c": "v"}, [], dialect)
+        assert len(dialect.render(query, {}, {})) < 12_000
