@@ -14,9 +14,10 @@ from sqlglot import exp
 from ematix_flow import normalize as n
 from ematix_flow import types as t
 from ematix_flow.backends import sqlite_functions
-from ematix_flow.backends.dialect import HOOKS, Dialect
+from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
 from ematix_flow.backends.duckdb_macros import MACROS
+from ematix_flow.backends.hooks import HOOKS
 from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.engine.cleaning import cleaned_rows

@@ -25,11 +25,12 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .dialect import DECLARED, INSTANT, CastingDialect, Hook
-from .expression import call, choose, one_of, text_literal
+from .dialect import CastingDialect
+from .expression import call, choose, literal_text, one_of, text_literal
+from .hooks import DECLARED, INSTANT, Hook
 from .template import FALSE_WORDS, TRUE_WORDS, text_shape
 
-__all__ = ["PLAIN_INTEGER", "PLAIN_NUMBER", "CleaningDialect", "literal_text", "plain_text", "working_type"]
+__all__ = ["PLAIN_INTEGER", "PLAIN_NUMBER", "CleaningDialect", "working_type"]
 
 PLAIN_INTEGER = "-?[0-9]+"
 PLAIN_NUMBER = r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
@@ -66,10 +67,8 @@ class CleaningDialect(CastingDialect):
 
     def hooks(self) -> Mapping[str, Hook]:
         return {
-            "TEXT_OF": lambda node: self.text_of(node.expressions[0]),
+            **super().hooks(),
             "REGEX_REPLACE": self._regex_replace,
-            "FIRST_CHARACTERS": _first_characters,
-            "DEFAULT_TO": self.default_to,
             "NULL_WHERE": self._null_where,
             "PARSE_INT": lambda node: self._parse_int(node.expressions[0]),
             "PARSE_INT_STRICT": self._strict_int,
@@ -91,11 +90,6 @@ class CleaningDialect(CastingDialect):
         """The text in lower case."""
         return exp.Lower(this=text.copy())
 
-    def default_to(self, node: exp.Expr) -> exp.Expression:
-        """A value in place of NULL."""
-        value, given = node.expressions
-        return call("COALESCE", value.copy(), given.copy())
-
     def _regex_replace(self, node: exp.Expr) -> exp.Expression:
         text, pattern, replacement, flags = node.expressions
         return self.regex_replace(text, pattern.name, replacement.name, everywhere=flags.name == "g")
@@ -114,8 +108,6 @@ class CleaningDialect(CastingDialect):
             case exp.Cast():
                 moment = self.parse_timestamp(value, _MOMENTS)
                 return exp.EQ(this=moment, expression=self.convert(given.this, self.type_name(TimestampTZ())))
-            case exp.Literal() if given.is_string:
-                return exp.EQ(this=text, expression=given.copy())
             case _:
                 return self._equals(text, literal_text(given))
 
@@ -231,28 +223,3 @@ def working_type(declared: ColumnType | None) -> ColumnType:
             return Numeric(38, 18)
         case _:
             return declared
-
-
-def literal_text(number: exp.Expr) -> str:
-    """A number that SQL text holds; a negative one is a minus sign before a number."""
-    return f"-{number.this.name}" if isinstance(number, exp.Neg) else str(number.name)
-
-
-def plain_text(given: exp.Expr) -> str:
-    """A value that SQL text holds, as the text that says it."""
-    match given:
-        case exp.Boolean():
-            return "true" if given.this else "false"
-        case exp.Cast():
-            return str(given.this.name)
-        case _:
-            return literal_text(given)
-
-
-def _first_characters(node: exp.Expr) -> exp.Expression:
-    text, count = node.expressions[0], int(literal_text(node.expressions[1]))
-    one = exp.Literal.number(1)
-    if count >= 0:
-        return call("SUBSTR", text.copy(), one, exp.Literal.number(count))
-    left = exp.Sub(this=call("LENGTH", text.copy()), expression=exp.Literal.number(-count))
-    return call("SUBSTR", text.copy(), one, call("GREATEST", left, exp.Literal.number(0)))

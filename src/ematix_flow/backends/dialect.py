@@ -32,30 +32,14 @@ from ..types import (
     Text,
     TimestampTZ,
 )
-from .expression import call, choose, joined, one_of, text_literal
+from .expression import call, choose, first_characters, joined, one_of, text_literal
+from .hooks import HOOKS, IS_TEXT, TEXT_CALLS, Hook
 from .template import TRUE_WORDS, Template, text_shape
 
-__all__ = ["DECLARED", "HOOKS", "INSTANT", "IS_TEXT", "CastingDialect", "Dialect", "Hook", "KnownTypes", "utc_text"]
-
-Hook = Callable[[exp.Expr], exp.Expression]
-"""What an engine says in place of the call of a hook."""
-
-HOOKS = (
-    "TEXT_OF", "REGEX_REPLACE", "FIRST_CHARACTERS", "DEFAULT_TO", "NULL_WHERE", "PARSE_INT", "PARSE_INT_STRICT",
-    "PARSE_DECIMAL", "PARSE_DECIMAL_STRICT", "PARSE_BOOL", "ROUND_NUMBER", "CLAMP", "AT_ZONE", "TRUNCATE_TIME",
-    "RANDOM_FRACTION",
-)  # fmt: skip
-"""The calls of normalizers and row transforms that an engine may be unable to replace."""
-
-_TEXT_CALLS = ("TEXT_OF", "REGEX_REPLACE", "FIRST_CHARACTERS", "REGEXP_REPLACE", "SUBSTR", "EMATIX_LOWER",
-    "EMATIX_UPPER", "EMATIX_REGEX_REPLACE", "EMATIX_FIRST_CHARACTERS")  # fmt: skip
+__all__ = ["CastingDialect", "Dialect", "KnownTypes", "utc_text"]
 
 KnownTypes = Mapping[str, ColumnType | type[Numeric] | type[String]]
 """Types by the name an engine reports; a class takes the parameters of the name."""
-
-
-IS_TEXT, DECLARED, INSTANT = "is_text", "declared", "instant"
-"""What is noted on expressions: that one gives text, its column's declared type, that its value is an instant."""
 
 
 class Dialect(ABC):
@@ -174,17 +158,25 @@ class Dialect(ABC):
             **self.hooks(),
         }
         if name in HOOKS and name not in hooks:
-            raise UnsupportedError(f"{self.name} has no exact form of {name}", hint="let Spark do it")
+            raise UnsupportedError(f"{self.name} has no exact form of {HOOKS[name]}", hint="let Spark do it")
         return hooks[name](node) if name in hooks else None
 
     def hooks(self) -> Mapping[str, Hook]:
         """The hooks of normalizers that this engine can say, each with what it says."""
-        return {}
+        return {"TEXT_OF": self._text_of, "DEFAULT_TO": self.default_to, "FIRST_CHARACTERS": first_characters}
 
     def missing(self, query: exp.Expr) -> tuple[str, ...]:
-        """The hooks in a query that this engine has no exact form of."""
+        """What normalizers and transforms in a query ask for and this engine has no exact form of."""
         called = {node.name.upper() for node in query.find_all(exp.Anonymous)}
-        return tuple(name for name in HOOKS if name in called and name not in self.hooks())
+        return tuple({HOOKS[name]: None for name in HOOKS if name in called and name not in self.hooks()})
+
+    def default_to(self, node: exp.Expr) -> exp.Expression:
+        """A value in place of NULL."""
+        return call("COALESCE", *(each.copy() for each in node.expressions))
+
+    def _text_of(self, node: exp.Expr) -> exp.Expression:
+        value = node.expressions[0]
+        return exp.Paren(this=value.copy()) if self.is_text(value) else self.cast(value, Text())
 
     def is_text(self, value: exp.Expr) -> bool:
         """Whether the expression is known to give text."""
@@ -200,7 +192,7 @@ class Dialect(ABC):
             case exp.Anonymous():
                 name = value.name.upper()
                 inner = name in ("DEFAULT_TO", "NULL_WHERE") and self.is_text(value.expressions[0])
-                return name in _TEXT_CALLS or inner
+                return name in TEXT_CALLS or inner
             case _:
                 return bool(value.meta.get(IS_TEXT))
 

@@ -25,10 +25,10 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .cleaning import CleaningDialect, plain_text
+from .cleaning import CleaningDialect
 from .dialect import KnownTypes
 from .duckdb_macros import LOWER, UPPER
-from .expression import call, choose, one_of, text_literal
+from .expression import call, choose, one_of, plain_text, text_literal
 from .template import Template
 
 __all__ = ["DuckDBDialect"]

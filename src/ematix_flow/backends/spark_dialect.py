@@ -27,9 +27,10 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .cleaning import CleaningDialect, plain_text
-from .dialect import DECLARED, KnownTypes
-from .expression import call, choose, joined, one_of, text_literal
+from .cleaning import CleaningDialect
+from .dialect import KnownTypes
+from .expression import call, choose, joined, one_of, plain_text, text_literal
+from .hooks import DECLARED
 from .template import Template
 
 __all__ = ["SparkDialect"]

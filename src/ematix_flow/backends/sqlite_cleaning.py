@@ -90,11 +90,9 @@ def says(value: Value, kind: str, given: str) -> int | None:
             return int(text.lower() in (TRUE_WORDS if given == "true" else FALSE_WORDS))
         case "number":
             return int(_says_number(text, given))
-        case "moment":
+        case _:
             moment = _moment(text) if _strict_shape(text, str(text_shape(TimestampTZ()))) else None
             return int(moment is not None and moment == _moment(given))
-        case _:
-            return int(text == given)
 
 
 def round_number(value: Value, digits: int, kind: str, scale: int) -> int | float | str | None:

@@ -27,9 +27,10 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .cleaning import plain_text, working_type
-from .dialect import DECLARED, INSTANT, Dialect, Hook, KnownTypes, utc_text
-from .expression import call, choose, one_of, text_literal
+from .cleaning import working_type
+from .dialect import Dialect, KnownTypes, utc_text
+from .expression import call, choose, one_of, plain_text, text_literal
+from .hooks import DECLARED, INSTANT, Hook
 
 __all__ = ["SqliteDialect"]
 
@@ -129,9 +130,8 @@ class SqliteDialect(Dialect):
     def hooks(self) -> Mapping[str, Hook]:
         plain = ("REGEX_REPLACE", "FIRST_CHARACTERS", "PARSE_INT", "PARSE_DECIMAL", "PARSE_BOOL", "TRUNCATE_TIME")
         return {
+            **super().hooks(),
             **dict.fromkeys(plain, _function),
-            "TEXT_OF": lambda node: self._text_of(node.expressions[0]),
-            "DEFAULT_TO": self._default_to,
             "NULL_WHERE": _null_where,
             "PARSE_INT_STRICT": lambda node: self._strictly("PARSE_INT", node),
             "PARSE_DECIMAL_STRICT": lambda node: self._strictly("PARSE_DECIMAL", node),
@@ -141,10 +141,7 @@ class SqliteDialect(Dialect):
             "RANDOM_FRACTION": lambda _: exp.Paren(this=_RANDOM.copy()),
         }
 
-    def _text_of(self, value: exp.Expr) -> exp.Expression:
-        return exp.Paren(this=value.copy()) if self.is_text(value) else self.cast(value, Text())
-
-    def _default_to(self, node: exp.Expr) -> exp.Expression:
+    def default_to(self, node: exp.Expr) -> exp.Expression:
         value, given = node.expressions
         is_text = self.is_text(value) or isinstance(node.meta.get(DECLARED), Text | String)
         # A moment is kept as text of its own form, which the literal has already.
@@ -178,10 +175,8 @@ def _null_where(node: exp.Expr) -> exp.Expression:
     match given:
         case exp.Boolean():
             kind = "truth"
-        case exp.Literal() if given.is_string:
-            kind = "moment" if given.meta.get(INSTANT) else "text"
         case _:
-            kind = "number"
+            kind = "moment" if given.is_string else "number"
     says = call("ematix_says", value.copy(), text_literal(kind), text_literal(plain_text(given)))
     return choose((says, exp.null()), default=value.copy())
 

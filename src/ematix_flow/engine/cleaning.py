@@ -13,7 +13,8 @@ from functools import lru_cache
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from ..backends.dialect import DECLARED, INSTANT, IS_TEXT, Dialect
+from ..backends.dialect import Dialect
+from ..backends.hooks import DECLARED, INSTANT, IS_TEXT
 from ..errors import SpecError
 from ..normalize import Normalizer, check_chain, is_native, is_normalizer, parse_timestamp
 from ..normalize.base import applied

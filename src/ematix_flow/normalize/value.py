@@ -41,6 +41,8 @@ class nullif(Marker):
         literal(self.value)
 
     def to_sql(self, col: str) -> str:
+        if isinstance(self.value, str):
+            return f"NULLIF(TEXT_OF({col}), {literal(self.value)})"
         return f"NULL_WHERE({col}, {literal(self.value)})"
 
 
