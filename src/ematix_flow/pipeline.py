@@ -10,6 +10,7 @@ from .decorators import register_pipeline
 from .engine.explain import PreviewResult
 from .engine.post import ParentContext
 from .engine.result import RunResult
+from .engine.source import Source
 from .engine.validate import ValidateResult
 from .project import current_project
 from .spec.connection import Connection
@@ -27,6 +28,7 @@ __all__ = [
     "RegisteredTransform",
     "RegistryEntry",
     "ScheduledPipeline",
+    "Source",
     "Target",
     "ValidateResult",
     "dry_run",

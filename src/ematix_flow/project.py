@@ -173,7 +173,7 @@ class Project:
 
         place, plans = self._place(declared, live=False), []
         for part in declared.parts:
-            source, target = self._systems(part, live=False)
+            source, target = self._systems(part, place, live=False)
             shown = explain(self._planned(part, place, live=False), source, target)
             notes = [error.message for _, error in step_problems(part, target, self._names())]
             plans.append(replace(shown, notes=(*shown.notes, *notes)))
@@ -210,7 +210,7 @@ class Project:
         failed = bool(whole.errors)
         for part in () if failed else declared.parts:
             found = Findings()
-            source, target = self._systems(part)
+            source, target = self._systems(part, place)
             with found.gathered():
                 plan = self._planned(part, place)
                 sql = sql or plan.read.sql
@@ -299,7 +299,7 @@ class Project:
     def _planned(self, pipeline: Pipeline, place: Place | Rows | None, *, live: bool = True) -> Plan:
         from .engine.plan import build_plan
 
-        return build_plan(pipeline, *self._systems(pipeline, live=live), place)
+        return build_plan(pipeline, *self._systems(pipeline, place, live=live), place)
 
     def _run(
         self, plan: Plan, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
@@ -307,7 +307,7 @@ class Project:
         from .engine.post import check_steps, run_steps
         from .engine.run import Systems, run_plan
 
-        source, target = self._systems(plan.pipeline)
+        source, target = self._systems(plan.pipeline, plan.read.place)
         check_steps(plan.pipeline, target, self._names())
         after = partial(run_steps, plan.pipeline, target, partial(self._refer, target))
         systems = Systems(source, target, self.workshop, self.bus)
@@ -323,7 +323,7 @@ class Project:
             counts = {name: count for name, count in result.items() if name.startswith(("rows_", "closed_"))}
         except FlowError as error:
             counts = {"error": f"{type(error).__name__}: {error}"}
-        return explain(plan, *self._systems(plan.pipeline), dry_run=counts)
+        return explain(plan, *self._systems(plan.pipeline, plan.read.place), dry_run=counts)
 
     def _refer(self, target: Backend, name: str, parent: ParentContext) -> Mapping[str, object] | None:
         """Run what a step refers to: a transform on its own connection or the load's, or a whole pipeline."""
@@ -352,10 +352,14 @@ class Project:
                 wanted.append((each.target_connection or DEFAULT, each.name))
         return list(dict.fromkeys(wanted))
 
-    def _systems(self, pipeline: Pipeline, *, live: bool = True) -> tuple[Backend, Backend]:
+    def _systems(
+        self, pipeline: Pipeline, place: Place | Rows | None = None, *, live: bool = True
+    ) -> tuple[Backend, Backend]:
+        """The source and the target; the function may have chosen who runs its query."""
+        source = getattr(place, "connection", None) or pipeline.source_connection
         target = self._system(pipeline, pipeline.target_connection, live=live)
-        is_one = pipeline.source_connection in (None, pipeline.target_connection)
-        return (target if is_one else self._system(pipeline, str(pipeline.source_connection), live=live)), target
+        is_one = source in (None, pipeline.target_connection)
+        return (target if is_one else self._system(pipeline, str(source), live=live)), target
 
     def _system(self, pipeline: Pipeline, name: str, *, live: bool) -> Backend:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -11,15 +11,21 @@ from typing import Annotated, Any, NoReturn
 import pytest
 
 from ematix_flow.backends.base import Backend
+from ematix_flow.backends.dialect import Dialect
+from ematix_flow.backends.duckdb_dialect import DuckDBDialect
+from ematix_flow.backends.hooks import Hook
 from ematix_flow.backends.workshop import Workshop
 from ematix_flow.connections import DuckDBConnection, SQLiteConnection
+from ematix_flow.engine.explain import explain
 from ematix_flow.engine.plan import Plan, build_plan
-from ematix_flow.errors import SpecError, UnknownNameError
+from ematix_flow.errors import SpecError, UnknownNameError, UnsupportedError
 from ematix_flow.markers import natural_key, pk
+from ematix_flow.normalize import clamp, derive, regex_replace, sql, trim
 from ematix_flow.spec.origin import Origin
 from ematix_flow.spec.pipeline import Pipeline, build_pipeline
 from ematix_flow.spec.place import Query, TableRef
 from ematix_flow.spec.table import ManagedTable, build_table_class
+from ematix_flow.transforms import deduplicate_by, filter_where, limit
 from ematix_flow.types import BigInt, Text, TimestampTZ
 
 Planner = Callable[[Pipeline], Plan]
@@ -213,3 +219,88 @@ def test_one_database_cannot_be_forced_where_there_are_two(shop: Backend, wareho
     with pytest.raises(SpecError, match=r"pipeline 'customers': force_path='same_db'") as caught:
         build_plan(declared(force_path="same_db"), shop, warehouse, ROWS)
     assert caught.value.declared_at == PLACE
+
+
+# ── where the cleaning is done ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Silent(DuckDBDialect):
+    """A dialect that says of normalizers what plain SQL says."""
+
+    def hooks(self) -> Mapping[str, Hook]:
+        return Dialect.hooks(self)
+
+
+@pytest.fixture
+def silent(warehouse: Backend) -> Backend:
+    warehouse.dialect = Silent()  # type: ignore[misc]
+    return warehouse
+
+
+@table
+class Cleaned:
+    id: Annotated[BigInt, pk()]
+    name: Annotated[Text, trim(), regex_replace("[0-9]", "")]
+
+
+@table
+class Computed:
+    id: Annotated[BigInt, pk()]
+    name: Annotated[Text, derive("first || last"), trim()]
+    score: Annotated[BigInt, clamp(0, 9)]
+    email: Annotated[Text, sql("replace(col, '@', ' at ')")]
+
+
+def test_spark_cleans_what_the_database_has_no_exact_form_of(silent: Backend) -> None:
+    planned = build_plan(declared(target=Cleaned), silent, silent, ROWS)
+    assert planned.path == "cross_db"
+    assert planned.path_reason == "spark: duckdb has no exact form of regex_replace() and phone_normalize()"
+    assert not planned.transform.at_source
+
+
+def test_a_forced_path_that_cannot_clean_is_refused(silent: Backend) -> None:
+    with pytest.raises(UnsupportedError, match="has no exact form of regex_replace") as caught:
+        build_plan(declared(target=Cleaned, force_path="same_db"), silent, silent, ROWS)
+    assert caught.value.declared_at == PLACE
+
+
+def test_a_plain_table_needs_nothing_of_the_dialect(silent: Backend) -> None:
+    assert build_plan(declared(), silent, silent, ROWS).path == "same_db"
+
+
+@pytest.mark.parametrize(
+    ("target", "transforms", "at_source"),
+    [
+        (Cleaned, (), False),
+        (Cleaned, (limit(3), deduplicate_by("id")), False),
+        (Cleaned, (filter_where("id > 1"),), True),
+        (Cleaned, (deduplicate_by("id", order_by="name"),), True),
+        (Computed, (), True),
+    ],
+)
+def test_the_source_cleans_where_sql_is_in_its_words(
+    shop: Backend, warehouse: Backend, target: type, transforms: tuple[Any, ...], *, at_source: bool
+) -> None:
+    planned = build_plan(declared(target=target, transforms_pre=list(transforms)), shop, warehouse, ROWS)
+    assert (planned.path, planned.transform.at_source) == ("cross_db", at_source)
+
+
+def test_a_source_that_cannot_clean_exactly_cannot_run_sql_of_ones_own(silent: Backend, shop: Backend) -> None:
+    with pytest.raises(UnsupportedError, match="it has no exact form of clamp") as caught:
+        build_plan(declared(target=Computed), silent, shop, ROWS)
+    assert "source query" in str(caught.value.hint)
+
+
+def test_a_preview_shows_who_cleans_and_notes_sql_of_ones_own(shop: Backend, warehouse: Backend) -> None:
+    pipeline = declared(target=Computed, transforms_pre=[filter_where("score > 1")])
+    shown = explain(build_plan(pipeline, shop, warehouse, ROWS), shop, warehouse)
+    assert shown.notes == (
+        "column 'name' holds SQL in the words of sqlite: derive(expression='first || last')",
+        "column 'email' holds SQL in the words of sqlite: sql(expression=\"replace(col, '@', ' at ')\")",
+    )
+    assert shown.steps[1] == "clean 3, filter_where(expr='score > 1') and cast 4 columns"
+    asked, spark = str(shown.source_sql).split("-- Spark makes of it")
+    assert "first || last" in asked
+    assert "score > 1" in asked
+    assert "CASE WHEN" not in asked.partition("score > 1")[2]
+    assert "first" not in spark

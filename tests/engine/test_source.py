@@ -14,7 +14,7 @@ from ematix_flow.backends.base import Backend
 from ematix_flow.backends.workshop import Workshop
 from ematix_flow.connections import DuckDBConnection, SQLiteConnection
 from ematix_flow.engine.handle import Handle
-from ematix_flow.engine.source import call_function
+from ematix_flow.engine.source import Source, call_function
 from ematix_flow.errors import CheckError, RunError, SpecError, SpecTypeError, UserCodeError
 from ematix_flow.markers import pk
 from ematix_flow.spec import registry
@@ -135,6 +135,27 @@ def test_an_error_of_this_package_passes_through(call: Call) -> None:
 
     with pytest.raises(CheckError, match="half written"):
         call(customers)
+
+
+def test_a_source_is_a_query_of_the_connection_that_its_handle_names(call: Call) -> None:
+    assert call(lambda source: Source.from_query(source, "SELECT 1")) == Query("SELECT 1")
+    assert call(lambda source, target: Source(target, "SELECT 1")) == Query("SELECT 1", "warehouse")
+    assert call(lambda source: Source.postgres_query(source, "SELECT 1")) == Query("SELECT 1")
+
+
+def test_a_source_of_a_table_names_it_as_its_system_does(call: Call) -> None:
+    assert call(lambda source: Source.from_table(source, "raw", "people")) == Query('SELECT * FROM "raw.people"')
+    narrow = call(lambda source, target: Source.postgres_table(target, "raw", "people", ["id", "a b"]))
+    assert narrow == Query('SELECT "id", "a b" FROM "raw"."people"', "warehouse")
+
+
+def test_a_source_needs_a_handle_of_this_pipeline(call: Call, tmp_path: Path) -> None:
+    other = DuckDBConnection(name="other", path=str(tmp_path / "other")).open(Workshop(start_no_spark, tmp_path))
+    with pytest.raises(SpecError, match=r"pipeline 'customers'.*a Source of connection 'other'") as caught:
+        call(lambda source: Source(Handle(other), "SELECT 1"))
+    assert "source_connection='other'" in str(caught.value.hint)
+    with pytest.raises(SpecTypeError, match="Source takes a handle, not str"):
+        call(lambda source: Source("shop", "SELECT 1"))
 
 
 # ── async ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,8 @@ import duckdb
 import pytest
 import sqlglot
 
+from ematix_flow.backends.duckdb_dialect import DuckDBDialect
+from ematix_flow.backends.duckdb_macros import MACROS
 from ematix_flow.errors import SpecError
 from ematix_flow.normalize import (
     DATE_FORMATS,
@@ -41,8 +43,11 @@ class Reverse:
 
 def run(*markers, value):
     """What the chain makes of the text `value`, through a real SQL engine."""
-    sql = sqlglot.transpile(f"SELECT {compose_chain(markers, 'x')}", read="postgres", write="duckdb")[0]
+    query = sqlglot.parse_one(f"SELECT {compose_chain(markers, 'x')}", read="postgres")
+    sql = DuckDBDialect().render(query, {}, {})
     with duckdb.connect() as connection:
+        for macro in MACROS:
+            connection.execute(macro)
         return connection.execute(f"{sql} FROM (SELECT CAST(? AS TEXT) AS x)", [value]).fetchone()[0]
 
 

@@ -14,6 +14,7 @@ from ematix_flow import types as t
 from ematix_flow.backends import sqlite_functions
 from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
+from ematix_flow.backends.duckdb_macros import MACROS
 from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.backends.template import Template
@@ -43,7 +44,8 @@ class Engine:
 
 def duckdb_engine() -> Engine:
     connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
+    for statement in ("SET TimeZone = 'UTC'", *MACROS):
+        connection.execute(statement)
     return Engine(DuckDBDialect(), lambda sql: connection.execute(sql).fetchone()[0])
 
 

@@ -1,7 +1,8 @@
 """How SQL engines spell types, casts, instants, hashes and parsing: `Dialect`, one file per engine.
 
 A query is written once without a dialect; `Dialect.render` fills in the values of the run and replaces the calls that
-no two engines share (`ROW_HASH`, `PARSE_TIMESTAMP`, `PARSE_DATE` and their `_STRICT` forms) before it renders the text.
+no two engines share (`ROW_HASH`, and the hooks of normalizers such as `PARSE_TIMESTAMP`) before it renders the text.
+What an engine cannot say exactly it does not say: `Dialect.missing` names it, and the planner lets Spark do the work.
 """
 
 from __future__ import annotations
@@ -31,16 +32,11 @@ from ..types import (
     Text,
     TimestampTZ,
 )
-from .expression import call, choose, joined, one_of, text_literal
+from .expression import call, choose, first_characters, joined, one_of, text_literal
+from .hooks import HOOKS, IS_TEXT, TEXT_CALLS, Hook
 from .template import TRUE_WORDS, Template, text_shape
 
-__all__ = [
-    "CastingDialect",
-    "Dialect",
-    "KnownTypes",
-    "utc_text",
-]
-
+__all__ = ["CastingDialect", "Dialect", "KnownTypes", "utc_text"]
 
 KnownTypes = Mapping[str, ColumnType | type[Numeric] | type[String]]
 """Types by the name an engine reports; a class takes the parameters of the name."""
@@ -150,15 +146,55 @@ class Dialect(ABC):
         """What this engine says in place of a value or a function; None where it says the same."""
         if isinstance(node, exp.Placeholder):
             return self._value(node.name, values[node.name], types) if node.name in values else None
-        hooks: dict[str, Callable[[], exp.Expression]] = {
-            "ROW_HASH": lambda: self.row_hash(node.expressions, types),
-            "PARSE_TIMESTAMP": lambda: self.parse_timestamp(*_parse_arguments(node)),
-            "PARSE_DATE": lambda: self.parse_date(*_parse_arguments(node)),
-            "PARSE_TIMESTAMP_STRICT": lambda: self._strict(self.parse_timestamp, node),
-            "PARSE_DATE_STRICT": lambda: self._strict(self.parse_date, node),
+        if not isinstance(node, exp.Anonymous):
+            return None
+        name = node.name.upper()
+        hooks: dict[str, Hook] = {
+            "ROW_HASH": lambda node: self.row_hash(node.expressions, types),
+            "PARSE_TIMESTAMP": lambda node: self.parse_timestamp(*_parse_arguments(node)),
+            "PARSE_DATE": lambda node: self.parse_date(*_parse_arguments(node)),
+            "PARSE_TIMESTAMP_STRICT": lambda node: self._strict_moment(self.parse_timestamp, node),
+            "PARSE_DATE_STRICT": lambda node: self._strict_moment(self.parse_date, node),
+            **self.hooks(),
         }
-        hook = hooks.get(node.name.upper()) if isinstance(node, exp.Anonymous) else None
-        return hook() if hook else None
+        if name in HOOKS and name not in hooks:
+            raise UnsupportedError(f"{self.name} has no exact form of {HOOKS[name]}", hint="let Spark do it")
+        return hooks[name](node) if name in hooks else None
+
+    def hooks(self) -> Mapping[str, Hook]:
+        """The hooks of normalizers that this engine can say, each with what it says."""
+        return {"TEXT_OF": self._text_of, "DEFAULT_TO": self.default_to, "FIRST_CHARACTERS": first_characters}
+
+    def missing(self, query: exp.Expr) -> tuple[str, ...]:
+        """What normalizers and transforms in a query ask for and this engine has no exact form of."""
+        called = {node.name.upper() for node in query.find_all(exp.Anonymous)}
+        return tuple({HOOKS[name]: None for name in HOOKS if name in called and name not in self.hooks()})
+
+    def default_to(self, node: exp.Expr) -> exp.Expression:
+        """A value in place of NULL."""
+        return call("COALESCE", *(each.copy() for each in node.expressions))
+
+    def _text_of(self, node: exp.Expr) -> exp.Expression:
+        value = node.expressions[0]
+        return exp.Paren(this=value.copy()) if self.is_text(value) else self.cast(value, Text())
+
+    def is_text(self, value: exp.Expr) -> bool:
+        """Whether the expression is known to give text."""
+        match value:
+            case exp.Literal():
+                return bool(value.is_string)
+            case exp.Trim() | exp.Lower() | exp.Upper() | exp.Replace():
+                return True
+            case exp.Paren() | exp.Nullif() | exp.Coalesce():
+                return self.is_text(value.this)
+            case exp.Case():
+                return value.args.get("default") is not None and self.is_text(value.args["default"])
+            case exp.Anonymous():
+                name = value.name.upper()
+                inner = name in ("DEFAULT_TO", "NULL_WHERE") and self.is_text(value.expressions[0])
+                return name in TEXT_CALLS or inner
+            case _:
+                return bool(value.meta.get(IS_TEXT))
 
     def _value(self, name: str, value: object, types: Mapping[str, ColumnType]) -> exp.Expression:
         if value is None:
@@ -176,14 +212,17 @@ class Dialect(ABC):
         sized = self.concat([self.text(call("LENGTH", text.copy()), BigInt()), text_literal(":"), text])
         return choose((exp.Is(this=column.copy(), expression=exp.null()), text_literal("N")), default=sized)
 
-    def _strict(self, parse: Callable[[exp.Expr, Sequence[str]], exp.Expression], node: exp.Expr) -> exp.Expression:
-        value, formats = _parse_arguments(node)
-        shown = self.cast(value, Text())
-        message = self.concat([text_literal(f"does not fit the format {formats[0]}: "), shown])
+    def strict(self, value: exp.Expr, parsed: exp.Expr, problem: str) -> exp.Expression:
+        """What was parsed of the value, which is refused where that is NULL and the value is not."""
+        message = self.concat([text_literal(f"{problem}: "), self.cast(value, Text())])
         is_null = exp.Is(this=value.copy(), expression=exp.null())
-        return choose(
-            (is_null, exp.null()), default=call("COALESCE", parse(value.copy(), formats), self.refuse(message))
-        )
+        return choose((is_null, exp.null()), default=call("COALESCE", parsed, self.refuse(message)))
+
+    def _strict_moment(
+        self, parse: Callable[[exp.Expr, Sequence[str]], exp.Expression], node: exp.Expr
+    ) -> exp.Expression:
+        value, formats = _parse_arguments(node)
+        return self.strict(value, parse(value.copy(), formats), f"does not fit the format {formats[0]}")
 
 
 class CastingDialect(Dialect):

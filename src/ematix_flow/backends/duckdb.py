@@ -18,6 +18,7 @@ from ..types import ColumnType, TimestampTZ
 from .base import Actual, ActualColumn, Brought, Capabilities
 from .connection import DuckDBConnection
 from .duckdb_dialect import DuckDBDialect
+from .duckdb_macros import MACROS
 from .embedded import EmbeddedBackend
 from .optional import optional
 from .sql import SqlConnection, SqlCursor
@@ -53,6 +54,8 @@ class DuckDBBackend(EmbeddedBackend):
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET preserve_insertion_order = false")
         connection.execute("SET enable_progress_bar = false")
+        for macro in MACROS:
+            connection.execute(macro)
         return connection
 
     def version(self, connection: SqlConnection) -> str:

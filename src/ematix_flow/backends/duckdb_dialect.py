@@ -25,14 +25,16 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .dialect import CastingDialect, KnownTypes
-from .expression import call, choose, one_of, text_literal
+from .cleaning import CleaningDialect
+from .dialect import KnownTypes
+from .duckdb_macros import LOWER, UPPER
+from .expression import call, choose, one_of, plain_text, text_literal
 from .template import Template
 
 __all__ = ["DuckDBDialect"]
 
 
-class DuckDBDialect(CastingDialect):
+class DuckDBDialect(CleaningDialect):
     """DuckDB's SQL; the session runs in UTC."""
 
     name = "duckdb"
@@ -47,6 +49,8 @@ class DuckDBDialect(CastingDialect):
     )  # fmt: skip
     text_kinds = ("VARCHAR",)
     float_kinds = ("FLOAT", "DOUBLE")
+    boolean_kind = "BOOLEAN"
+    instant_kind = "TIMESTAMP WITH TIME ZONE"
     # The length of a VARCHAR is not kept by DuckDB, so it is not given.
     type_names: ClassVar[Mapping[str, str]] = {
         "small_int": "SMALLINT", "integer": "INTEGER", "big_int": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
@@ -120,9 +124,52 @@ class DuckDBDialect(CastingDialect):
         iso_text = call("REGEXP_REPLACE", text.copy(), text_literal(f"^{template.shape}$"), text_literal(iso))
         return choose((self.matches(text, template.shape), iso_text))
 
+    def replacement(
+        self, node: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]
+    ) -> exp.Expression | None:
+        match node:
+            case exp.Lower():
+                return self.lowered(node.this)
+            case exp.Upper():
+                return call(UPPER, node.this.copy())
+            case _:
+                return super().replacement(node, values, types)
+
+    def lowered(self, text: exp.Expr) -> exp.Expression:
+        return call(LOWER, text.copy())
+
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("ERROR", message)
+
+    def regex_replace(self, text: exp.Expr, pattern: str, replacement: str, *, everywhere: bool) -> exp.Expression:
+        flags = [text_literal("g")] if everywhere else []
+        return call("REGEXP_REPLACE", text.copy(), text_literal(pattern), text_literal(replacement), *flags)
+
+    def default_to(self, node: exp.Expr) -> exp.Expression:
+        # A text in quotes takes the type of the column.
+        value, given = node.expressions
+        return call("COALESCE", value.copy(), text_literal(plain_text(given)))
+
+    def round_float(self, number: exp.Expr, digits: int) -> exp.Expression:
+        # Large numbers have no digits to lose; of the others a decimal holds every digit that is written.
+        written = self.convert(self.convert(number, "VARCHAR"), f"DECIMAL(38, {digits + 18})")
+        rounded = self.convert(call("ROUND", written, exp.Literal.number(digits)), "DOUBLE")
+        small = exp.LT(this=call("ABS", number.copy()), expression=self.convert(_power(16 - digits), "DOUBLE"))
+        return choose((small, rounded), default=number.copy())
+
+    def to_local(self, moment: exp.Expr, zone: exp.Expr) -> exp.Expression:
+        return call("TIMEZONE", zone.copy(), self.convert(moment, "TIMESTAMPTZ"))
+
+    def from_local(self, moment: exp.Expr, zone: exp.Expr) -> exp.Expression:
+        return self.convert(call("TIMEZONE", zone.copy(), moment.copy()), "TIMESTAMP")
+
+    def random(self) -> exp.Expression:
+        return call("RANDOM")
 
 
 _JSON_TEXT = r'"(?:\\.|[^"\\])*"'
 _NO_JSON = r"(?i)nan|inf|,\s*[\]}]"
+
+
+def _power(exponent: int) -> exp.Expression:
+    return text_literal(f"1e{exponent}")

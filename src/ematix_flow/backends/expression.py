@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-__all__ = ["call", "choose", "joined", "one_of", "text_literal"]
+__all__ = ["call", "choose", "first_characters", "joined", "literal_text", "one_of", "plain_text", "text_literal"]
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -35,3 +35,29 @@ def joined(parts: Sequence[exp.Expr]) -> exp.Expression:
         return exp.Paren(this=parts[0])
     middle = len(parts) // 2
     return exp.Paren(this=exp.DPipe(this=joined(parts[:middle]), expression=joined(parts[middle:]), safe=True))
+
+
+def literal_text(number: exp.Expr) -> str:
+    """A number that SQL text holds; a negative one is a minus sign before a number."""
+    return f"-{number.this.name}" if isinstance(number, exp.Neg) else str(number.name)
+
+
+def plain_text(given: exp.Expr) -> str:
+    """A value that SQL text holds, as the text that says it."""
+    match given:
+        case exp.Boolean():
+            return "true" if given.this else "false"
+        case exp.Cast():
+            return str(given.this.name)
+        case _:
+            return literal_text(given)
+
+
+def first_characters(node: exp.Expr) -> exp.Expression:
+    """The begin of a text: so many characters, or with a negative number all but so many."""
+    text, count = node.expressions[0], int(literal_text(node.expressions[1]))
+    one = exp.Literal.number(1)
+    if count >= 0:
+        return call("SUBSTR", text.copy(), one, exp.Literal.number(count))
+    left = exp.Sub(this=call("LENGTH", text.copy()), expression=exp.Literal.number(-count))
+    return call("SUBSTR", text.copy(), one, call("GREATEST", left, exp.Literal.number(0)))

@@ -27,14 +27,16 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .dialect import CastingDialect, KnownTypes
-from .expression import call, choose, joined, one_of, text_literal
+from .cleaning import CleaningDialect
+from .dialect import KnownTypes
+from .expression import call, choose, joined, one_of, plain_text, text_literal
+from .hooks import DECLARED
 from .template import Template
 
 __all__ = ["SparkDialect"]
 
 
-class SparkDialect(CastingDialect):
+class SparkDialect(CleaningDialect):
     """Spark SQL, for every system whose rows are frames; the session runs in UTC and in ANSI mode."""
 
     name = "spark"
@@ -43,6 +45,8 @@ class SparkDialect(CastingDialect):
     time_types = ("date", "timestamp", "timestamp_ntz")
     text_kinds = ("string",)
     float_kinds = ("float", "double")
+    boolean_kind = "boolean"
+    instant_kind = "timestamp"
     type_names: ClassVar[Mapping[str, str]] = {
         "small_int": "SMALLINT", "integer": "INT", "big_int": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
         "numeric": "DECIMAL({precision}, {scale})", "boolean": "BOOLEAN", "text": "STRING", "string": "STRING",
@@ -55,9 +59,13 @@ class SparkDialect(CastingDialect):
         "CHAR": String, "DATE": Date(), "TIMESTAMP_NTZ": Timestamp(), "TIMESTAMP": TimestampTZ(), "BINARY": Bytes(),
     }  # fmt: skip
 
-    def __init__(self, *, no_floats: Iterable[str] = ()) -> None:
-        # Columns known to hold no floats need no branch for them: Spark's parser pays dearly for long expressions.
+    def __init__(self, *, no_floats: Iterable[str] = (), texts: Iterable[str] = ()) -> None:
+        # Columns of known types need no branches for others: Spark's parser pays dearly for long expressions.
         self._no_floats = frozenset(name.casefold() for name in no_floats)
+        self._texts = frozenset(name.casefold() for name in texts)
+
+    def is_text(self, value: exp.Expr) -> bool:
+        return (isinstance(value, exp.Column) and value.name.casefold() in self._texts) or super().is_text(value)
 
     def cast_text(self, text: exp.Expr, type: ColumnType) -> exp.Expression:
         match type:
@@ -121,6 +129,35 @@ class SparkDialect(CastingDialect):
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("RAISE_ERROR", message)
 
+    def regex_replace(self, text: exp.Expr, pattern: str, replacement: str, *, everywhere: bool) -> exp.Expression:
+        if everywhere:
+            return call("REGEXP_REPLACE", text.copy(), text_literal(pattern), text_literal(_in_java(replacement, 0)))
+        # Spark replaces every match. To replace the first alone, what is before it is matched and put back.
+        first, new = rf"\A((?s:.*?))({pattern})", "$1" + _in_java(replacement, 2)
+        return call("REGEXP_REPLACE", text.copy(), text_literal(first), text_literal(new))
+
+    def default_to(self, node: exp.Expr) -> exp.Expression:
+        # Spark would make numbers of texts rather than a text of the number.
+        value, given = node.expressions
+        is_text = self.is_text(value) or isinstance(node.meta.get(DECLARED), Text | String)
+        return call("COALESCE", value.copy(), text_literal(plain_text(given)) if is_text else given.copy())
+
+    def round_float(self, number: exp.Expr, digits: int) -> exp.Expression:
+        return call("ROUND", number.copy(), exp.Literal.number(digits))
+
+    def to_local(self, moment: exp.Expr, zone: exp.Expr) -> exp.Expression:
+        return call("CONVERT_TIMEZONE", text_literal("UTC"), zone.copy(), moment.copy())
+
+    def from_local(self, moment: exp.Expr, zone: exp.Expr) -> exp.Expression:
+        filled = {"moment": moment, "zone": zone}
+        tree = _FROM_LOCAL.copy()
+        for hole in list(tree.find_all(exp.Placeholder)):
+            hole.replace(filled[hole.name].copy())
+        return exp.Paren(this=tree)
+
+    def random(self) -> exp.Expression:
+        return call("RAND")
+
     def _float_text(self, value: exp.Expr) -> exp.Expression:
         # By way of text, because not every type becomes a float, and this stands in queries over all of them.
         plain = self.convert(value, self.text_type)
@@ -150,6 +187,32 @@ _FLOAT_TEXT = parse_one(
     """,
     read="spark",
 )
+
+# Of an hour that a clock shows twice Spark takes the earlier one. The offset of the day after gives the later one.
+_FROM_LOCAL = parse_one(
+    """
+    ELEMENT_AT(TRANSFORM(
+        TRANSFORM(
+            TRANSFORM(ARRAY(:moment), t -> NAMED_STRUCT('t', t, 'utc', CONVERT_TIMEZONE(:zone, 'UTC', t))),
+            x -> NAMED_STRUCT('t', x.t, 'utc', x.utc, 'later', x.t - (
+                CONVERT_TIMEZONE('UTC', :zone, x.utc + INTERVAL '1' DAY) - (x.utc + INTERVAL '1' DAY)))),
+        y -> CASE WHEN CONVERT_TIMEZONE('UTC', :zone, y.later) = y.t THEN GREATEST(y.utc, y.later) ELSE y.utc END
+    ), 1)
+    """,
+    read="spark",
+)
+
+
+def _in_java(replacement: str, shift: int) -> str:
+    """A replacement in Java's words, its groups counted from another begin."""
+
+    def part(found: re.Match[str]) -> str:
+        # A digit behind the number of a group must not be read as part of it.
+        if found["group"]:
+            return f"${int(found['group']) + shift}" + (f"\\{found['digit']}" if found["digit"] else "")
+        return f"\\{found[0][-1]}"
+
+    return re.sub(r"\\(?P<group>\d)(?P<digit>\d?)|\\\\|[$]", part, replacement)
 
 
 def _is_broken(text: exp.Expr) -> exp.Expression:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import ClassVar
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from ..types import (
     JSON,
@@ -27,8 +27,10 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
+from .cleaning import working_type
 from .dialect import Dialect, KnownTypes, utc_text
-from .expression import call, choose, one_of, text_literal
+from .expression import call, choose, one_of, plain_text, text_literal
+from .hooks import DECLARED, INSTANT, Hook
 
 __all__ = ["SqliteDialect"]
 
@@ -114,11 +116,76 @@ class SqliteDialect(Dialect):
         match node:
             case exp.Lower() | exp.Upper():
                 return call(f"ematix_{node.key}", node.this.copy())
+            case exp.Cast(this=exp.Literal(is_string=True)) if node.to.is_type("timestamptz"):
+                # SQLite knows no such type and would make a number of the text.
+                return _moment(self.instant(datetime.fromisoformat(node.this.name)))
+            case exp.Cast(this=exp.Literal(is_string=True)) if node.to.is_type("date"):
+                return _moment(text_literal(node.this.name))
             case _:
                 return super().replacement(node, values, types)
 
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("ematix_refuse", message)
+
+    def hooks(self) -> Mapping[str, Hook]:
+        plain = ("REGEX_REPLACE", "FIRST_CHARACTERS", "PARSE_INT", "PARSE_DECIMAL", "PARSE_BOOL", "TRUNCATE_TIME")
+        return {
+            **super().hooks(),
+            **dict.fromkeys(plain, _function),
+            "NULL_WHERE": _null_where,
+            "PARSE_INT_STRICT": lambda node: self._strictly("PARSE_INT", node),
+            "PARSE_DECIMAL_STRICT": lambda node: self._strictly("PARSE_DECIMAL", node),
+            "ROUND_NUMBER": _in_working_type,
+            "CLAMP": _in_working_type,
+            "AT_ZONE": lambda node: call("ematix_at_zone", *node.expressions, _number(node.meta.get(INSTANT, 0))),
+            "RANDOM_FRACTION": lambda _: exp.Paren(this=_RANDOM.copy()),
+        }
+
+    def default_to(self, node: exp.Expr) -> exp.Expression:
+        value, given = node.expressions
+        is_text = self.is_text(value) or isinstance(node.meta.get(DECLARED), Text | String)
+        # A moment is kept as text of its own form, which the literal has already.
+        given = text_literal(plain_text(given)) if is_text and not given.is_string else given.copy()
+        return call("COALESCE", value.copy(), given)
+
+    def _strictly(self, name: str, node: exp.Expr) -> exp.Expression:
+        value, *arguments = node.expressions
+        parsed = call(f"ematix_{name.lower()}", value.copy(), *(each.copy() for each in arguments))
+        kind = "a whole number of 64 bits"
+        if arguments:
+            kind = f"a decimal of {arguments[0].name} digits, {arguments[1].name} behind the point"
+        return self.strict(value, parsed, f"is not {kind}")
+
+
+_RANDOM = parse_one("ABS(RANDOM() % 4503599627370496) / 4503599627370496.0", read="sqlite")
+
+
+def _function(node: exp.Expr) -> exp.Expression:
+    return call(f"ematix_{node.name.lower()}", *(each.copy() for each in node.expressions))
+
+
+def _moment(literal: exp.Expression) -> exp.Expression:
+    """A literal of which it is known that it says a time."""
+    literal.meta[INSTANT] = True
+    return literal
+
+
+def _null_where(node: exp.Expr) -> exp.Expression:
+    value, given = node.expressions
+    match given:
+        case exp.Boolean():
+            kind = "truth"
+        case _:
+            kind = "moment" if given.is_string else "number"
+    says = call("ematix_says", value.copy(), text_literal(kind), text_literal(plain_text(given)))
+    return choose((says, exp.null()), default=value.copy())
+
+
+def _in_working_type(node: exp.Expr) -> exp.Expression:
+    kind = working_type(node.meta.get(DECLARED))
+    scale = kind.scale if isinstance(kind, Numeric) else 0
+    name = f"ematix_{node.name.lower()}"
+    return call(name, *(each.copy() for each in node.expressions), text_literal(kind.kind), _number(scale))
 
 
 _DIGITS = 15
@@ -216,4 +283,4 @@ def _plus_zero(value: exp.Expr) -> exp.Expression:
 
 
 def _number(whole: int) -> exp.Expr:
-    return exp.Literal.number(whole)
+    return exp.Literal.number(int(whole))

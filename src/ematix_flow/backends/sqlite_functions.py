@@ -15,6 +15,7 @@ from functools import lru_cache, wraps
 
 from ..types import UUID, BigInt, Boolean, ColumnType, Double, Float, Numeric, TimestampTZ
 from .dialect import utc_text
+from .sqlite_cleaning import FUNCTIONS
 from .template import TRUE_WORDS, Template, text_shape
 
 __all__ = [
@@ -67,7 +68,7 @@ class Complaint:
 def register(connection: sqlite3.Connection) -> Complaint:
     """Make every function known to `connection`; the complaint tells what went wrong in them."""
     complaint = Complaint()
-    for name, (arguments, function) in _FUNCTIONS.items():
+    for name, (arguments, function) in (_FUNCTIONS | FUNCTIONS).items():
         connection.create_function(name, arguments, complaint.listening(function), deterministic=True)
     return complaint
 

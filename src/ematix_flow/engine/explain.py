@@ -16,8 +16,8 @@ from ..spec.place import Rows
 from ..spec.registered import ScheduledPipeline
 from ..spec.table import Column
 from ..strategies.base import Change
-from .plan import After, Load, Plan, Read, Step, Transform
-from .transform import SOURCE, incoming_query, pushed_sql
+from .plan import After, Load, Plan, Read, Step, Transform, only_cast
+from .transform import SOURCE, assumed_names, cleaned_query, incoming_query, pushed_sql
 
 __all__ = ["PreviewResult", "TargetPlan", "TransformPlan", "explain", "explain_all", "explain_unplanned"]
 
@@ -123,7 +123,7 @@ def explain(
         guarantee=target.can.guarantee,
         plan_sql=tuple(target.explain(load.table, _change(plan))),
         plan_sql_label=LABELS[pipeline.mode],
-        source_sql=_incoming_sql(plan, target),
+        source_sql=_incoming_sql(plan, source, target),
         dry_run_rows_affected=rows,
         dry_run_error=None if error is None else str(error),
     )
@@ -207,7 +207,8 @@ def _in_words(step: Step, plan: Plan, target: Backend) -> str:
             return f"read {step.place if step.sql is None else 'the source query'} from {step.connection} ({step.kind})"
         case Transform():
             cleaned = sum(bool(column.normalizers) for column in step.columns)
-            return f"clean {cleaned} and cast {len(step.columns)} columns"
+            rows = "".join(f", {_described(transform)}" for transform in step.rows)
+            return f"clean {cleaned}{rows} and cast {len(step.columns)} columns"
         case Load():
             guards = [guard.code for guard in step.strategy.guards(step.intent)]
             refused = f", refuse {', '.join(guards)}" if guards else ""
@@ -242,16 +243,22 @@ def _described(marker: object) -> str:
     return f"{type(marker).__name__}({', '.join(given)})"
 
 
-def _incoming_sql(plan: Plan, target: Backend) -> str:
+def _incoming_sql(plan: Plan, source: Backend, target: Backend) -> str:
     """The query that gives `incoming`, assuming that the source has the declared names."""
-    wanted = [column.name for column in plan.transform.columns]
-    if plan.transform.event_time is not None and plan.transform.event_time not in wanted:
-        wanted.append(plan.transform.event_time)
     dialect = target.dialect if plan.path == "same_db" or plan.read.by_target else SparkDialect()
+    wanted = assumed_names(plan.pipeline, plan.transform.columns, dialect)
     query = incoming_query(plan.pipeline, plan.transform.columns, wanted, dialect)
     if plan.read.sql is None:
         return dialect.render(query, {}, {})
     if plan.path == "same_db":
         return pushed_sql(target.user_sql(plan.read.sql), query, dialect, None, None)
-    asked = f"-- {plan.read.connection} ({plan.read.kind}) runs:\n{plan.read.sql}"
+    asked = plan.read.sql
+    if plan.transform.at_source:
+        names = assumed_names(plan.pipeline, plan.transform.columns, source.dialect)
+        rows = cleaned_query(plan.pipeline, plan.transform.columns, names, source.dialect)
+        asked = pushed_sql(source.user_sql(asked), rows, source.dialect, None, None)
+        rest = only_cast(plan)
+        given = assumed_names(rest.pipeline, rest.transform.columns, dialect)
+        query = incoming_query(rest.pipeline, rest.transform.columns, given, dialect)
+    asked = f"-- {plan.read.connection} ({plan.read.kind}) runs:\n{asked}"
     return f"{asked}\n-- Spark makes of it, as {SOURCE}:\n{dialect.render(query, {}, {})}"

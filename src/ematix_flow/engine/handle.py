@@ -11,6 +11,7 @@ from ..backends.base import Backend
 from ..errors import BackendError, RunError, SpecError, SpecTypeError
 from ..spec.connection import Connection
 from ..spec.keywords import DriftPolicy, Mode
+from ..spec.place import TableRef
 from ..spec.table_spec import table_from_spec
 from .schema import ensure_table
 
@@ -151,6 +152,15 @@ class Handle:
     @property
     def _connection(self) -> Connection:
         return self._backend.connection
+
+    def table_sql(self, schema: str, table: str, columns: Sequence[str] | None = None) -> str:
+        """The query that gives a table, in the words of the connection's system; opens nothing."""
+        shown = "*" if columns is None else ", ".join(self._backend.dialect.quote(name) for name in columns)
+        return f"SELECT {shown} FROM {self._backend.relation_sql(TableRef(schema, table))}"
+
+    def is_of(self, backend: Backend) -> bool:
+        """Whether this is a handle of that system."""
+        return self._backend is backend
 
     def _asked(self) -> Backend:
         if self._closed:

@@ -14,12 +14,14 @@ from ..errors import UnsupportedError
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, Rows, TableRef
 from ..spec.post import PostStep
+from ..spec.row_transform import RowTransform
 from ..spec.table import METADATA_NAMES, Column, Keys, Table, key_ladder
 from ..strategies.base import Change, Intent, Strategy, strategy_for
+from .cleaning import native_sql
 from .schema import augment
-from .transform import SOURCE, table_query
+from .transform import SOURCE, assumed_names, cleaned_query, is_native, table_query
 
-__all__ = ["After", "Load", "Path", "Plan", "Read", "Step", "Transform", "build_plan"]
+__all__ = ["After", "Load", "Path", "Plan", "Read", "Step", "Transform", "build_plan", "only_cast"]
 
 Path = Literal["same_db", "cross_db"]
 """The documented names: inside one database, or moved by Spark."""
@@ -44,6 +46,9 @@ class Transform:
 
     columns: tuple[Column, ...]
     event_time: str | None
+    rows: tuple[RowTransform, ...] = ()
+    at_source: bool = False
+    """The source cleans and transforms, because SQL in its own words is part of that; Spark only casts."""
 
 
 @dataclass(frozen=True)
@@ -110,19 +115,27 @@ def build_plan(
         warnings.warn(keys.warning, UserWarning, stacklevel=2)
     read = _read(pipeline, columns, source, returned)
     if isinstance(returned, Rows) and not returned.is_spark and pipeline.force_path is None:
-        read = replace(read, by_target=target.can.takes_frames)
-    path, reason = _path(pipeline, source, target, read)
+        read = replace(read, by_target=target.can.takes_frames and not _missing(target, pipeline, columns))
+    path, reason = _path(pipeline, source, target, read, columns)
+    at_source = path == "cross_db" and _is_cleaned_by(source, pipeline, columns, read)
     return Plan(
         pipeline=pipeline,
         read=read,
-        transform=Transform(columns, pipeline.event_timestamp_column),
+        transform=Transform(columns, pipeline.event_timestamp_column, pipeline.transforms_pre, at_source),
         load=Load(target.connection.name, target.connection.kind, table, strategy, intent, strategy.change(intent)),
         path=path,
         path_reason=reason,
         keys=keys,
         compare_reason=compare_reason,
-        notes=tuple(note for note in (keys.warning if keys else None,) if note),
+        notes=(*((keys.warning,) if keys and keys.warning else ()), *_native_notes(columns, read)),
     )
+
+
+def only_cast(plan: Plan) -> Plan:
+    """What is left of a plan for Spark where the source has cleaned and transformed its rows already."""
+    columns = tuple(replace(column, normalizers=()) for column in plan.transform.columns)
+    pipeline = replace(plan.pipeline, transforms_pre=())
+    return replace(plan, pipeline=pipeline, transform=replace(plan.transform, columns=columns, rows=()))
 
 
 def _check_capable(pipeline: Pipeline, target: Backend, strategy: Strategy) -> None:
@@ -191,7 +204,39 @@ def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, retu
     return Read(source.connection.name, source.connection.kind, place, sql)
 
 
-def _path(pipeline: Pipeline, source: Backend, target: Backend, read: Read) -> tuple[Path, str]:
+def _native_notes(columns: tuple[Column, ...], read: Read) -> list[str]:
+    """SQL that nobody has checked, by column."""
+    return [
+        f"column {column.name!r} holds SQL in the words of {read.kind}: {marker!r}"
+        for column, marker in native_sql(columns)
+    ]
+
+
+def _is_cleaned_by(source: Backend, pipeline: Pipeline, columns: tuple[Column, ...], read: Read) -> bool:
+    """Whether the source itself has to clean: only it can run SQL in its own words."""
+    if not source.can.pushed or read.sql is None or not is_native(pipeline, columns):
+        return False
+    if missing := _missing(source, pipeline, columns):
+        raise pipeline.error(
+            f"the source ({read.connection}, {read.kind}) must clean, because sql(), derive() or a transform holds SQL "
+            f"in its words, and it has no exact form of {', '.join(missing)}",
+            kind=UnsupportedError,
+            hint="put that SQL into the source query instead",
+        )
+    return True
+
+
+def _missing(system: Backend, pipeline: Pipeline, columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """What the cleaning needs and the system cannot say exactly."""
+    with pipeline.named_errors():
+        return system.dialect.missing(
+            cleaned_query(pipeline, columns, assumed_names(pipeline, columns, system.dialect), system.dialect)
+        )
+
+
+def _path(
+    pipeline: Pipeline, source: Backend, target: Backend, read: Read, columns: tuple[Column, ...]
+) -> tuple[Path, str]:
     at_hand = isinstance(read.place, Rows)
     one = target.can.pushed and target.same_system(source) and not at_hand
     if pipeline.force_path == "same_db" and not one:
@@ -201,8 +246,17 @@ def _path(pipeline: Pipeline, source: Backend, target: Backend, read: Read) -> t
             f"({target.connection.name}, {target.connection.kind}) are not one database",
             hint="leave force_path= out, or read from the target's own database",
         )
+    missing = _missing(target, pipeline, columns) if one else ()
+    if pipeline.force_path == "same_db" and missing:
+        raise pipeline.error(
+            f"force_path='same_db' but {read.kind} has no exact form of {', '.join(missing)}",
+            kind=UnsupportedError,
+            hint="leave force_path= out, and Spark cleans the rows",
+        )
     if pipeline.force_path is not None:
         return pipeline.force_path, "force_path="
+    if missing:
+        return "cross_db", f"spark: {read.kind} has no exact form of {', '.join(missing)}"
     if one:
         return "same_db", "pushed: source and target are one database, so the rows never leave it"
     if read.by_target:

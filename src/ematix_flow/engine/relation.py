@@ -15,18 +15,19 @@ from ..backends.dialect import Dialect
 from ..backends.frames import SPARK, plain_frame
 from ..backends.spark_dialect import SparkDialect
 from ..backends.spark_errors import spark_errors
+from ..backends.workshop import Workshop
 from ..errors import BackendError
 from ..spec.place import Place, Query, Rows
 from ..spec.run import Bookmark
 from ..spec.table import Column
 from .columns import check_columns
-from .plan import Plan
-from .transform import SOURCE, incoming_query, pushed_sql, resume_sql
+from .plan import Plan, only_cast
+from .transform import SOURCE, cleaned_query, incoming_query, pushed_sql, resume_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Incoming", "frame_rows", "pushed_rows", "spark_rows"]
+__all__ = ["Incoming", "cleaned_place", "frame_rows", "pushed_rows", "spark_rows"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Incoming:
 
     def _complaint(self, columns: Sequence[Column]) -> str | None:
         """What the system says when it must give these columns; None where it gives them."""
+        # A value that a transform leaves out may be the one that does not fit, so the transforms stay.
         pipeline = replace(self.plan.pipeline, event_timestamp_column=None)
         query = incoming_query(pipeline, columns, self.names, self.dialect)
         sql = pushed_sql(self.source_sql, query, self.dialect, None, None)
@@ -71,14 +73,16 @@ def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once:
     source_sql, dialect = target.user_sql(plan.read.sql), target.dialect
     names = target.query_columns(plan.read.sql)
     check_columns(plan, names, target.query_types(plan.read.sql) if plan.pipeline.strict_schema else {})
-    query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect)
-    sql = pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan))
+    sql = _incoming_sql(plan, names, source_sql, dialect, bookmark)
     return Incoming(Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate)
 
 
 def spark_rows(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Incoming:
     """Rows that the source gives to Spark, which makes the declared columns of them."""
-    return _moved(plan, source.read(_place(plan, source, bookmark)), bookmark)
+    if plan.transform.at_source:
+        # The source has left out what earlier loads have brought, too.
+        return _moved(only_cast(plan), source.read(cleaned_place(plan, source, bookmark)), None, source.workshop)
+    return _moved(plan, source.read(_place(plan, source, bookmark)), bookmark, source.workshop)
 
 
 def frame_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: bool) -> Incoming:
@@ -86,38 +90,67 @@ def frame_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: 
     rows = plan.read.place
     assert isinstance(rows, Rows)
     if rows.is_spark:
-        return _moved(plan, plain_frame(cast("DataFrame", rows.frame)), bookmark)
+        return _moved(plan, plain_frame(cast("DataFrame", rows.frame)), bookmark, target.workshop)
     workshop = target.workshop
     folder = workshop.folder("rows")
     types = write_rows(rows, folder)
     names = tuple(types)
     if not plan.read.by_target:
-        return _moved(plan, workshop.spark().read.parquet(str(folder)), bookmark)
+        return _moved(plan, workshop.spark().read.parquet(str(folder)), bookmark, workshop)
     check_columns(plan, names, types)
     brought, dialect = target.bring(folder), target.dialect
-    query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect)
-    sql = pushed_sql(brought.sql, query, dialect, bookmark, _resumed(plan))
+    sql = _incoming_sql(plan, names, brought.sql, dialect, bookmark)
     evaluate = partial(target.evaluate, attach=brought.attach)
     return Incoming(Pushed(sql, once, brought.attach), plan, names, brought.sql, dialect, evaluate)
 
 
-def _moved(plan: Plan, frame: DataFrame, bookmark: Bookmark | None) -> Incoming:
+def _moved(plan: Plan, frame: DataFrame, bookmark: Bookmark | None, workshop: Workshop) -> Incoming:
     """Rows of which Spark makes the declared columns."""
     kinds = {name: SPARK.column_type(kind) for name, kind in frame.dtypes}
     check_columns(plan, frame.columns, {name: kind for name, kind in kinds.items() if kind is not None})
-    dialect = SparkDialect(no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")])
+    # What a normalizer gives may be another type than what it was given.
+    cleaned = {column.name.casefold() for column in plan.transform.columns if column.normalizers}
+    whole = [name for name, kind in frame.dtypes if kind not in ("float", "double")]
+    dialect = SparkDialect(
+        no_floats=[name for name in whole if name.casefold() not in cleaned],
+        texts=[name for name, kind in frame.dtypes if kind == "string"],
+    )
     view = f"{SOURCE}_{uuid.uuid4().hex}"
     source_sql = f"SELECT * FROM {dialect.quote(view)}"
-    query = incoming_query(plan.pipeline, plan.transform.columns, frame.columns, dialect)
-    sql = pushed_sql(source_sql, query, dialect, bookmark, _resumed(plan))
+    sql = _incoming_sql(plan, frame.columns, source_sql, dialect, bookmark)
     with _named(frame, view):
         rows = frame.sparkSession.sql(sql)
+    if any(transform.is_random for transform in plan.transform.rows):
+        rows = _kept(rows, workshop)
 
     def evaluate(text: str) -> None:
         with _named(frame, view), spark_errors():
             frame.sparkSession.sql(text).collect()
 
     return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, evaluate)
+
+
+def _incoming_sql(
+    plan: Plan, names: Sequence[str], source_sql: str, dialect: Dialect, bookmark: Bookmark | None
+) -> str:
+    """The whole query; earlier loads' rows are left out before row transforms see them, where there are some."""
+    query = incoming_query(plan.pipeline, plan.transform.columns, names, dialect, after=bookmark)
+    return pushed_sql(source_sql, query, dialect, None if plan.transform.rows else bookmark, _resumed(plan))
+
+
+def cleaned_place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Query:
+    """The source's rows, cleaned and transformed by itself."""
+    assert plan.read.sql is not None
+    names, dialect = source.query_columns(plan.read.sql), source.dialect
+    rows = cleaned_query(plan.pipeline, plan.transform.columns, names, dialect, after=bookmark)
+    return Query(pushed_sql(source.user_sql(plan.read.sql), rows, dialect, None, None))
+
+
+def _kept(rows: DataFrame, workshop: Workshop) -> DataFrame:
+    """The rows as they are this once: Spark would choose again whenever they are looked at."""
+    folder = str(workshop.folder("chosen"))
+    rows.write.mode("overwrite").parquet(folder)
+    return workshop.spark().read.schema(rows.schema).parquet(folder)
 
 
 @contextmanager

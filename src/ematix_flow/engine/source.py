@@ -1,21 +1,58 @@
-"""The user's function: called inside a boundary, its answer turned into a place to read from."""
+"""The user's function: called inside a boundary, its answer turned into a place to read from; `Source` is an answer."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass
 
 from ..backends.arrow_files import find_rows
 from ..backends.base import Backend
-from ..errors import FlowError, SpecTypeError, UserCodeError
+from ..errors import FlowError, SpecError, SpecTypeError, UserCodeError
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Prefix, Query, Rows, TableRef
 from .handle import Handle
 
-__all__ = ["awaited", "call_function"]
+__all__ = ["Source", "awaited", "call_function"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A query and the handle of the connection that runs it: what a pipeline's function may return."""
+
+    connection: Handle
+    query: str
+
+    def __post_init__(self) -> None:
+        connection: object = self.connection
+        if not isinstance(connection, Handle):
+            raise SpecTypeError(
+                f"Source takes a handle, not {type(connection).__name__}",
+                hint="pass the source or the target that the pipeline's function was given",
+            )
+
+    @classmethod
+    def from_query(cls, conn: Handle, sql: str) -> Source:
+        """The rows of a query, in the words of the connection's system."""
+        return cls(conn, sql)
+
+    @classmethod
+    def from_table(cls, conn: Handle, schema: str, table: str, columns: Sequence[str] | None = None) -> Source:
+        """The rows of a table: all its columns, or those that are named."""
+        return cls(conn, conn.table_sql(schema, table, columns))
+
+    @classmethod
+    def postgres_query(cls, conn: Handle, sql: str) -> Source:
+        """The same as `from_query`."""
+        return cls.from_query(conn, sql)
+
+    @classmethod
+    def postgres_table(cls, conn: Handle, schema: str, table: str, columns: Sequence[str] | None = None) -> Source:
+        """The same as `from_table`."""
+        return cls.from_table(conn, schema, table, columns)
 
 
 def call_function(
@@ -45,6 +82,9 @@ def call_function(
                 return Query(answer)
         case Query() | TableRef() | Prefix() | Rows():
             return answer
+        case Source():
+            with pipeline.named_errors():
+                return _query_of(answer, source, target)
         case _:
             rows = find_rows(answer)
             if rows is not None:
@@ -52,8 +92,20 @@ def call_function(
             raise pipeline.error(
                 f"its function returned {type(answer).__name__}",
                 kind=SpecTypeError,
-                hint="return the SQL of the source as text, a data frame, or None with source_table=",
+                hint="return the SQL of the source as text, a Source, a data frame, or None with source_table=",
             )
+
+
+def _query_of(answer: Source, source: Backend, target: Backend) -> Query:
+    """The query of a `Source`, and who runs it."""
+    if answer.connection.is_of(source):
+        return Query(answer.query)
+    if answer.connection.is_of(target):
+        return Query(answer.query, target.connection.name)
+    raise SpecError(
+        f"its function returned a Source of connection {answer.connection.name!r}, from which it does not read",
+        hint=f"pass source_connection={answer.connection.name!r} to the pipeline",
+    )
 
 
 def awaited(answer: Awaitable[object]) -> object:

@@ -1,4 +1,4 @@
-"""Source rows into incoming rows: normalizers, casts to the declared types, the event time, the resume filter.
+"""Source rows into incoming rows: normalizers, row transforms, casts to declared types, event time, resume filter.
 
 One query over the name `_source`, rendered for the database that holds the rows or for Spark.
 """
@@ -13,16 +13,27 @@ from sqlglot.errors import SqlglotError
 
 from ..backends.dialect import Dialect
 from ..errors import SpecError, UnknownNameError
-from ..normalize import compose_chain
 from ..spec.pipeline import Pipeline
+from ..spec.row_transform import deduplicate_by
 from ..spec.run import Bookmark
 from ..spec.table import Column
 from ..strategies.base import EVENT_TIME
 from ..types import TimestampTZ
+from .cleaning import SOURCE, cleaned_rows, native_sql
+from .row_transform import mentioned_columns, transformed
 
-__all__ = ["SOURCE", "incoming_query", "may_be_absent", "pushed_sql", "resume_sql", "table_query"]
+__all__ = [
+    "SOURCE",
+    "assumed_names",
+    "cleaned_query",
+    "incoming_query",
+    "is_native",
+    "may_be_absent",
+    "pushed_sql",
+    "resume_sql",
+    "table_query",
+]
 
-SOURCE = "_source"
 CLEANED = "_cleaned"
 
 
@@ -41,30 +52,84 @@ def table_query(pipeline: Pipeline, columns: Sequence[Column], dialect: Dialect,
             name = _mapped_name(mapped.strip(), dialect)
             source = mapped if name is None else dialect.quote(name)
             shown.append(f"{source} AS {dialect.quote(column.name)}")
+    known = {column.name.casefold() for column in columns}
+    extra = _mentioned(pipeline, columns, dialect)
+    if extra is None and not pipeline.column_map:
+        return f"SELECT * FROM {relation}"
     event = pipeline.event_timestamp_column
-    if event is not None and event not in {column.name for column in columns}:
-        shown.append(dialect.quote(event))
-    return f"SELECT {', '.join(shown)} FROM {relation}"
+    if event is not None:
+        extra = {event: dialect.quote(event)} | (extra or {})
+    shown += [text for name, text in (extra or {}).items() if name.casefold() not in known]
+    return f"SELECT {', '.join(dict.fromkeys(shown))} FROM {relation}"
 
 
 def incoming_query(
-    pipeline: Pipeline, columns: Sequence[Column], available: Sequence[str], dialect: Dialect
+    pipeline: Pipeline,
+    columns: Sequence[Column],
+    available: Sequence[str],
+    dialect: Dialect,
+    *,
+    after: Bookmark | None = None,
 ) -> exp.Select:
-    """The wanted columns in their declared types, out of the rows called `_source`."""
+    """The wanted columns in their declared types, out of the rows called `_source`.
+
+    `after` leaves out what earlier loads have brought, before the row transforms see it.
+    """
+    names = _matching_names(pipeline, columns, available)
+    rows = cleaned_query(pipeline, columns, available, dialect, after=after)
+    types = {column.name: column.type for column in columns}
+    shown = [(name, name, kind) for name, kind in types.items()]
+    event = pipeline.event_timestamp_column
+    if event is not None:
+        shown.append((EVENT_TIME, event if event in types else names[event], TimestampTZ()))
+    casts = [dialect.cast(exp.column(given, quoted=True), kind).as_(name, quoted=True) for name, given, kind in shown]
+    return exp.select(*casts, copy=False).from_(rows.subquery(CLEANED, copy=False), copy=False)
+
+
+def cleaned_query(
+    pipeline: Pipeline,
+    columns: Sequence[Column],
+    available: Sequence[str],
+    dialect: Dialect,
+    *,
+    after: Bookmark | None = None,
+) -> exp.Select:
+    """The wanted columns as normalizers and row transforms leave them, not yet in their declared types."""
     names = _matching_names(pipeline, columns, available)
     event = pipeline.event_timestamp_column
-    absent = {column.name for column in _taken(columns)} - names.keys()
-    cleaned = {
-        column.name: _nothing(column) if column.name in absent else _value(column, names.get(column.name, column.name))
-        for column in columns
-    }
-    if event is not None:
-        cleaned[EVENT_TIME] = cleaned[event].copy() if event in cleaned else exp.column(names[event], quoted=True)
-    types = {column.name: column.type for column in columns} | {EVENT_TIME: TimestampTZ()}
-    shown = [dialect.cast(exp.column(name, quoted=True), types[name]).as_(name, quoted=True) for name in cleaned]
-    inner = exp.select(*(_named(value, name) for name, value in cleaned.items()), copy=False)
-    inner = inner.from_(exp.table_(SOURCE, quoted=True), copy=False)
-    return exp.select(*shown, copy=False).from_(inner.subquery(CLEANED, copy=False), copy=False)
+    carried = [] if event is None or event in {column.name for column in columns} else [names[event]]
+    if pipeline.transforms_pre or native_sql(columns):
+        carried = list(available)
+    rows = cleaned_rows(columns, {c.name: names[c.name] for c in _taken(columns) if c.name in names}, carried, dialect)
+    if not pipeline.transforms_pre:
+        return rows
+    if after is not None and pipeline.incremental_column is not None:
+        column = pipeline.table.column(pipeline.incremental_column)
+        kept = exp.select(exp.Star(), copy=False).from_(rows.subquery(CLEANED, copy=False), copy=False)
+        rows = kept.where(_not_before(column, after, dialect, typed=False), copy=False)
+    return transformed(pipeline, rows, [each.alias_or_name for each in _projection(columns, carried)])
+
+
+def _projection(columns: Sequence[Column], carried: Sequence[str]) -> list[exp.Expr]:
+    """What `cleaned_rows` gives: the columns, and what is carried beside them."""
+    declared = {column.name.casefold() for column in columns}
+    names = [column.name for column in columns] + [name for name in carried if name.casefold() not in declared]
+    return [exp.column(name) for name in names]
+
+
+def assumed_names(pipeline: Pipeline, columns: Sequence[Column], dialect: Dialect) -> list[str]:
+    """The columns that the source must have: the declared ones, the event time, and what the transforms speak of."""
+    names = dict.fromkeys(column.name for column in _taken(columns))
+    if pipeline.event_timestamp_column is not None:
+        names[pipeline.event_timestamp_column] = None
+    declared = {column.name.casefold() for column in columns}
+    mentioned = _mentioned(pipeline, columns, dialect) or {}
+    return [*names, *(name for name in mentioned if name.casefold() not in declared and name not in names)]
+
+
+def is_native(pipeline: Pipeline, columns: Sequence[Column]) -> bool:
+    """Whether cleaning and transforms hold SQL in the words of the source, which only the source can run."""
+    return bool(native_sql(columns)) or any(transform.native for transform in pipeline.transforms_pre)
 
 
 def pushed_sql(
@@ -79,11 +144,27 @@ def pushed_sql(
 
 def resume_sql(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: bool = True) -> str:
     """The condition that keeps rows at or after the bookmark; NULL stays, to be refused by name instead of lost."""
+    return dialect.render(_not_before(column, bookmark, dialect, typed=typed), {}, {})
+
+
+def _not_before(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: bool) -> exp.Expr:
     value: exp.Expression = exp.column(column.name, quoted=True)
     if not typed:
         value = dialect.cast(value, column.type)
     reached = dialect.cast(exp.Literal.string(bookmark.value), column.type)
-    return dialect.render(exp.or_(exp.GTE(this=value, expression=reached), value.copy().is_(exp.null())), {}, {})
+    return exp.or_(exp.GTE(this=value, expression=reached), value.copy().is_(exp.null()))
+
+
+def _mentioned(pipeline: Pipeline, columns: Sequence[Column], dialect: Dialect) -> dict[str, str] | None:
+    """The columns that the user's own SQL and the keys of transforms speak of; None where that cannot be told."""
+    texts = [str(getattr(marker, "expression", "")) for _, marker in native_sql(columns)]
+    texts += [text for transform in pipeline.transforms_pre for text in transform.native]
+    found = mentioned_columns(texts, dialect.name)
+    if found is None:
+        return None
+    found.pop("col", None)
+    keys = (key for each in pipeline.transforms_pre if isinstance(each, deduplicate_by) for key in each.keys)
+    return {key: dialect.quote(key) for key in keys} | found
 
 
 def _taken(columns: Sequence[Column]) -> list[Column]:
@@ -105,25 +186,6 @@ def _mapped_name(text: str, dialect: Dialect) -> str | None:
         return text
     # To SQL, two words are a column and its alias.
     return text if not parsed or isinstance(parsed[0], exp.Alias | exp.Column) else None
-
-
-def _named(value: exp.Expr, name: str) -> exp.Expr:
-    """The value under a name; a column never under its own, which Spark cannot always resolve."""
-    return value if isinstance(value, exp.Column) and value.name == name else exp.alias_(value, name, quoted=True)
-
-
-def _value(column: Column, source_name: str) -> exp.Expr:
-    name = exp.column(source_name, quoted=True)
-    if not column.normalizers:
-        return name
-    text = compose_chain(column.normalizers, name.sql("postgres"))
-    return parse_one(text, read="postgres")
-
-
-def _nothing(column: Column) -> exp.Expr:
-    """What stands for a column that the source has not: NULL, cleaned like any other value."""
-    null = exp.cast(exp.null(), "text")
-    return parse_one(compose_chain(column.normalizers, null.sql("postgres")), read="postgres")
 
 
 def may_be_absent(pipeline: Pipeline, columns: Sequence[Column]) -> set[str]:

@@ -27,8 +27,9 @@ from ..spec.redaction import without_secrets
 from ..spec.table import Column
 from ..strategies.base import EVENT_TIME, INCOMING, TARGET
 from ..types import ColumnType, TimestampTZ
-from .plan import Plan
+from .plan import Plan, only_cast
 from .post import step_problems
+from .relation import cleaned_place
 from .schema import plan_schema
 from .transform import SOURCE, incoming_query, pushed_sql
 
@@ -79,6 +80,8 @@ class Findings:
 class _Analysis:
     """Where queries over the source's rows are analysed."""
 
+    plan: Plan
+    """What is left of the plan for whoever analyses."""
     names: Sequence[str]
     types: Mapping[str, ColumnType]
     """The types of the columns, where they are known."""
@@ -110,7 +113,7 @@ def validate_plan(plan: Plan, source: Backend, target: Backend, workshop: Worksh
         _validate_target(plan, target, findings)
         with _analysis(plan, source, target, workshop, findings) as analysis:
             if analysis is not None:
-                _validate_columns(plan, analysis, findings)
+                _validate_columns(analysis, findings)
 
 
 @contextmanager
@@ -120,7 +123,7 @@ def _analysis(
     if plan.path == "same_db" and plan.read.sql is not None:
         source_sql = target.user_sql(plan.read.sql)
         names, types = target.query_columns(plan.read.sql), target.query_types(plan.read.sql)
-        yield _Analysis(names, types, source_sql, target.dialect, target, workshop)
+        yield _Analysis(plan, names, types, source_sql, target.dialect, target, workshop)
         return
     place = plan.read.place
     if isinstance(place, Rows):
@@ -128,8 +131,11 @@ def _analysis(
         yield None
         return
     if plan.read.sql is not None:
+        asked = plan.read.sql
+        if plan.transform.at_source:
+            asked, plan = cleaned_place(plan, source, None).sql, only_cast(plan)
         # The source knows its columns without giving a single row.
-        place = Query(f"SELECT * FROM (\n{source.user_sql(plan.read.sql)}\n) AS {source.dialect.quote(SOURCE)} LIMIT 0")
+        place = Query(f"SELECT * FROM (\n{source.user_sql(asked)}\n) AS {source.dialect.quote(SOURCE)} LIMIT 0")
     frame = source.read(place)
     dialect = SparkDialect(no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")])
     view = f"{SOURCE}_{uuid.uuid4().hex}"
@@ -137,13 +143,14 @@ def _analysis(
     try:
         known = {name: dialect.column_type(kind) for name, kind in frame.dtypes}
         types = {name: found for name, found in known.items() if found is not None}
-        yield _Analysis(frame.columns, types, f"SELECT * FROM {dialect.quote(view)}", dialect, None, workshop)
+        yield _Analysis(plan, frame.columns, types, f"SELECT * FROM {dialect.quote(view)}", dialect, None, workshop)
     finally:
         frame.sparkSession.catalog.dropTempView(view)
 
 
-def _validate_columns(plan: Plan, analysis: _Analysis, findings: Findings) -> None:
+def _validate_columns(analysis: _Analysis, findings: Findings) -> None:
     """Every column that the source lacks, and every one whose declared type the source's can never be."""
+    plan = analysis.plan
     found = [column for column in plan.transform.columns if _has_column(plan, column, analysis, findings)]
     hopeless = [text for column in found if (text := _hopeless(column, analysis.types)) is not None]
     findings.errors += hopeless

@@ -11,6 +11,7 @@ from .connection import Connection
 from .duration import parse_duration
 from .place import TableRef
 from .post import build_steps
+from .row_transform import RowTransform, is_pipeline_transform
 
 if TYPE_CHECKING:
     from .declared import Declared
@@ -57,6 +58,7 @@ class TargetOptions(TypedDict, total=False):
     late_events: LatePolicy
     allow_empty_source: bool
     strict_schema: bool
+    transforms_pre: Sequence[RowTransform] | None
     transforms_post: Sequence[object] | None
     continue_on_failure_post: bool
     # Documented spellings of the same things.
@@ -80,7 +82,6 @@ class PipelineOptions(TargetOptions, total=False):
 
 
 LATER = {
-    "transforms_pre": "row transforms before the load",
     "depends_on": "dependencies between pipelines",
     "upstream_freshness_secs": "dependencies between pipelines",
     "retry": "retries",
@@ -209,7 +210,20 @@ def _ttl(declared: Declared, keyword: str, value: str | float | timedelta) -> ti
     return duration
 
 
+def _transforms(declared: Declared, keyword: str, value: object) -> tuple[RowTransform, ...]:
+    entries = (value,) if is_pipeline_transform(value) else value
+    if not isinstance(entries, list | tuple):
+        raise declared.error(f"{keyword}= takes a list of transforms, not a {type(value).__name__}", kind=SpecTypeError)
+    for position, entry in enumerate(entries):
+        if not is_pipeline_transform(entry):
+            shown = getattr(entry, "__name__", None) or repr(entry)
+            hint = "use deduplicate_by(…), filter_where(…), limit(…) or sample_pct(…) of ematix_flow.transforms"
+            raise declared.error(f"{keyword}[{position}] is no transform: {shown}", kind=SpecTypeError, hint=hint)
+    return tuple(entries)
+
+
 _CONVERSIONS: Mapping[str, Callable[..., object]] = {
+    "transforms_pre": _transforms,
     "on_drift": lambda _, __, value: "evolve" if value == "add_columns" else value,
     **dict.fromkeys(("keys", "update_columns", "compare_columns"), _names),
     **dict.fromkeys(("source_connection", "target_connection"), lambda _, __, value: getattr(value, "name", value)),

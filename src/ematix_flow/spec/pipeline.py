@@ -25,6 +25,7 @@ from .origin import Origin
 from .pipeline_checks import check_pipeline, handles_wanted
 from .place import TableRef
 from .post import PostStep
+from .row_transform import RowTransform
 from .table import ManagedTable, Table
 
 __all__ = [
@@ -68,6 +69,7 @@ class Pipeline(Declared):
     late_events: LatePolicy = "error"
     allow_empty_source: bool = False
     strict_schema: bool = False
+    transforms_pre: tuple[RowTransform, ...] = ()
     transforms_post: tuple[PostStep, ...] = ()
     continue_on_failure_post: bool = False
 

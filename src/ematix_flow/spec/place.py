@@ -30,6 +30,8 @@ class Query:
     """The rows of a query, in the words of the system that runs it."""
 
     sql: str
+    connection: str | None = None
+    """Who runs it, where that is not the pipeline's source."""
 
     def __post_init__(self) -> None:
         if not self.sql.strip():

@@ -117,7 +117,7 @@ class Table:
                     hint="names that differ only in case are one column on most systems: rename one",
                 )
             try:
-                check_chain(column.normalizers)
+                check_chain(column.normalizers, column.type)
             except SpecError as error:
                 kind = SpecTypeError if isinstance(error, TypeError) else SpecError
                 raise self._error(f"column {column.name!r}: {error.message}", kind=kind, hint=error.hint) from error
