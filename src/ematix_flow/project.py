@@ -281,11 +281,17 @@ class Project:
         source = self._system(first, first.source_connection or first.target_connection, live=live)
         target = self._system(first, first.target_connection, live=live) if first.parameters > 1 else source
         try:
-            return call_function(replace(first, name=declared.name), source, target, live=live)
+            answer = call_function(replace(first, name=declared.name), source, target, live=live)
         except UserCodeError as error:
             for part in declared.parts if records else ():
                 record_failure(part, self.backend(part.target_connection), error)
             raise
+        if len(declared.parts) > 1 and getattr(answer, "is_stream", False):
+            raise declared.error(
+                f"it has several targets, and its function returned {answer}, which can be read only once",
+                hint="return a table, for example pyarrow's reader.read_all()",
+            )
+        return answer
 
     def _place(self, declared: AnyPipeline, *, live: bool = True, lenient: bool = False) -> Place | Rows | None:
         """Where the rows are; an error where nobody but the function itself knows."""

@@ -28,9 +28,9 @@ def find_rows(value: object) -> Rows | None:
         if cls.__module__.startswith("pyspark.sql") and cls.__name__ == "DataFrame":
             return Rows(value, "Spark DataFrame", is_spark=True)
         if (package, cls.__name__) in _FRAMES:
-            return Rows(value, f"{package} {cls.__name__}")
+            return Rows(value, f"{package} {cls.__name__}", is_stream=cls.__name__ == "RecordBatchReader")
     if hasattr(value, "__arrow_c_stream__"):
-        return Rows(value, f"stream of Arrow batches ({type(value).__name__})")
+        return Rows(value, f"stream of Arrow batches ({type(value).__name__})", is_stream=True)
     return None
 
 

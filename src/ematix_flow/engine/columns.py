@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
 
 from ..errors import CheckError
 from ..normalize import compose_chain
@@ -84,7 +85,10 @@ def _inputs(column: Column) -> set[str]:
     if not column.normalizers:
         return {column.name.casefold()}
     own = exp.column(column.name, quoted=True).sql("postgres")
-    value = parse_one(compose_chain(column.normalizers, own), read="postgres")
+    try:
+        value = parse_one(compose_chain(column.normalizers, own), read="postgres")
+    except SqlglotError:  # SQL in the words of the source: what it speaks of cannot be told
+        return {column.name.casefold()}
     return {each.name.casefold() for each in value.find_all(exp.Column)}
 
 

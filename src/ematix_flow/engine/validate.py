@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -108,8 +108,7 @@ class _Analysis:
 
 def validate_plan(plan: Plan, source: Backend, target: Backend, workshop: Workshop, findings: Findings) -> None:
     """Analyse the source, the casts and the target's statements of a plan."""
-    held = target.hold() if plan.path == "same_db" else nullcontext()
-    with workshop.bench(), held, findings.gathered(), spark_errors():
+    with workshop.bench(), target.hold(), findings.gathered(), spark_errors():
         _validate_target(plan, target, findings)
         with _analysis(plan, source, target, workshop, findings) as analysis:
             if analysis is not None:

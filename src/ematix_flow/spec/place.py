@@ -89,6 +89,8 @@ class Rows:
     kind: str
     """What the frame is, in words: ``pandas DataFrame``."""
     is_spark: bool = False
+    is_stream: bool = False
+    """The rows can be read once only, as far as anybody knows."""
 
     def __str__(self) -> str:
         return f"rows of a {self.kind}"
