@@ -62,6 +62,15 @@ def test_a_normalizer_gives_an_absent_column_its_default(database: Bench, form: 
     assert database.rows({"id": BigInt(), "name": Text()}) == [(1, "nobody")]
 
 
+@pytest.mark.parametrize("mode", ["merge", "scd1", "scd2"])
+def test_no_column_may_be_absent_where_null_would_wipe_out_values(database: Bench, form: str, mode: str) -> None:  # noqa: F811
+    columns = {"id": KEY, "name": Text | None}
+    database.load(source(database, form, id=[1], name=["Ada"]), columns, mode=mode)
+    with pytest.raises(UnknownNameError, match="did you mean 'nmae'"):
+        database.load(source(database, form, id=[1], nmae=["Ada"]), columns, mode=mode)
+    assert database.rows({"name": Text()}) == [("Ada",)]
+
+
 def test_columns_that_are_not_declared_are_left_out(database: Bench, form: str) -> None:  # noqa: F811
     database.load(source(database, form, id=[1], other=["x"]), {"id": KEY})
     assert database.rows({"id": BigInt()}) == [(1,)]

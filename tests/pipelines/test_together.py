@@ -71,7 +71,7 @@ def test_row_transforms_and_steps_in_one_pipeline(shop: Shop) -> None:
 
 
 def test_a_column_that_the_source_has_not_is_null_for_every_normalizer(shop: Shop) -> None:
-    @ematix.pipeline(target=_nullable("note"), mode="merge")
+    @ematix.pipeline(target=_nullable("note"), mode="append")
     def people(source):
         return "SELECT 1 AS id"
 

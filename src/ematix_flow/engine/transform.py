@@ -189,11 +189,16 @@ def _mapped_name(text: str, dialect: Dialect) -> str | None:
 
 
 def may_be_absent(pipeline: Pipeline, columns: Sequence[Column]) -> set[str]:
-    """The columns that become NULL where the source has them not: nullable ones that the pipeline does not name."""
+    """The columns that become NULL where the source has them not: nullable ones that the pipeline does not name.
+
+    Where rows are matched with those that are there, NULL would wipe out what the table knows: none may be absent.
+    """
+    if pipeline.strict_schema or pipeline.mode not in ("append", "truncate"):
+        return set()
     named = {pipeline.event_timestamp_column, pipeline.incremental_column}
     for names in (pipeline.keys, pipeline.update_columns, pipeline.compare_columns):
         named.update(names or ())
-    return {column.name for column in columns if column.nullable and not pipeline.strict_schema} - named
+    return {column.name for column in columns if column.nullable} - named
 
 
 def _matching_names(pipeline: Pipeline, columns: Sequence[Column], available: Sequence[str]) -> Mapping[str, str]:
