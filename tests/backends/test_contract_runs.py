@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Annotated
 
 import pytest
 
+from ematix_flow import BigInt, Text, pk
 from ematix_flow.errors import CheckError, FlowError, UnknownNameError, UnsupportedError, UserCodeError
 from ematix_flow.spec.place import TableRef
 from tests.backends.conftest import LANES
@@ -92,12 +94,13 @@ def test_a_source_that_does_not_exist_is_named(load: Lab) -> None:
         load.run(sql="SELECT * FROM raw.missing_rows")
 
 
-def test_a_column_that_the_source_has_not_is_named_with_the_nearest(load: Lab) -> None:
-    load("id | email", "1 | a@x")
+def test_a_required_column_that_the_source_has_not_is_named_with_the_nearest(load: Lab) -> None:
+    columns = {"id": Annotated[BigInt, pk()], "email": Text}
+    load("id | email", "1 | a@x", columns=columns)
     quote = load.source.dialect.quote
     source = load.source.relation_sql(load.source_ref)
     with load.refused(UnknownNameError, "email") as error:
-        load.run(sql=f"SELECT id, email AS {quote('emial')} FROM {source}")
+        load.run(sql=f"SELECT id, email AS {quote('emial')} FROM {source}", columns=columns)
     assert "emial" in str(error.value)
 
 
