@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated
@@ -213,6 +215,13 @@ def test_what_is_no_whole_number_is_an_error(people: Handle, sql: str, said: str
 def test_a_wrong_query_is_a_value_error_with_the_systems_own_words(people: Handle) -> None:
     with pytest.raises(ValueError, match=r"connection 'shop' \((duckdb|sqlite)\).*no_such_column"):
         people.query("SELECT no_such_column FROM people")
+
+
+def test_duckdb_gives_instants_decimals_and_identifiers_as_python_knows_them(tmp_path: Path) -> None:
+    handle = opened(DuckDBConnection("shop", str(tmp_path / "shop.db")))
+    handle.execute("CREATE TABLE t AS SELECT TIMESTAMPTZ '2026-01-05 09:30:00+00' AS at_, 1.5::DECIMAL(5, 2) AS price")
+    (row,) = handle.query("SELECT at_, price FROM t")["rows"]
+    assert row == [datetime(2026, 1, 5, 9, 30, tzinfo=UTC), Decimal("1.50")]
 
 
 @pytest.mark.parametrize("ask", ["query", "execute", "fetch_scalar_int"])
