@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from .connections import connection as connection_decorator
@@ -13,7 +13,7 @@ from .spec.fan_out import FanOut, Target, build_declaration, build_target
 from .spec.keywords import TargetOptions
 from .spec.origin import Origin, declared_at
 from .spec.pipeline import Pipeline, PipelineFunction, PipelineOptions
-from .spec.post import TransformRef, check_cycle
+from .spec.post import TransformRef, check_cycle, referring
 from .spec.registered import ScheduledPipeline, build_transform
 from .spec.table import ManagedTable, build_table_class
 
@@ -152,14 +152,16 @@ def connection(declared: type) -> Connection:
 def register_pipeline(record: Pipeline | FanOut | ScheduledPipeline, place: Origin | None) -> None:
     """Add a pipeline to the active registry, unless its steps lead back to it."""
     active = registry.active()
-    refs = {name: _references(each, active) for name, each in active.pipelines.items()}
-    check_cycle(record, {**refs, record.name: _references(record, active)})
+    others = {**active.pipelines, record.name: record}
+    check_cycle(record, {name: _references(each, others, active) for name, each in others.items()})
     active.add("pipeline", record.name, record, place, qualname=getattr(record.function, "__qualname__", None))
 
 
-def _references(record: Pipeline | FanOut | ScheduledPipeline, active: registry.Registry) -> list[str]:
+def _references(
+    record: Pipeline | FanOut | ScheduledPipeline, known: Collection[str], active: registry.Registry
+) -> list[str]:
     """The pipelines that a pipeline's steps run; a transform of the same name comes first."""
-    steps = [step for part in record.parts for step in part.transforms_post]
+    steps = [step for part in record.parts for step in referring(part.transforms_post, known)]
     return [step.name for step in steps if isinstance(step, TransformRef) and step.name not in active.transforms]
 
 

@@ -36,7 +36,7 @@ def read_df(handle: Handle, sql: str, *, prefer: Library = "auto") -> pl.DataFra
             raise MissingExtraError("polars", "df")
         library = cast("Library", found)
     package = optional(library, extra="df")
-    table = read_arrow(handle._asked(), sql)
+    table = read_arrow(handle.backend, sql)
     frame: Any = package.from_arrow(table) if library == "polars" else table.to_pandas()
     return cast("pl.DataFrame | pd.DataFrame", frame)
 
@@ -46,7 +46,7 @@ _READERS = ("auto", "polars", "pandas")
 
 def read_arrow_table(handle: Handle, sql: str) -> pa.Table:
     """The rows of a query as an Arrow table."""
-    return read_arrow(handle._asked(), sql)
+    return read_arrow(handle.backend, sql)
 
 
 def to_polars(handle: Handle, sql: str) -> pl.DataFrame:
@@ -85,7 +85,7 @@ def write_df(
         "event_timestamp_column": event_timestamp_column,
     }
     load = FrameLoad(caller="write_df", table=TableRef.parse(qualified_name), target=target, options=options)
-    result = write_frame(handle._asked(), rows, load)
+    result = write_frame(handle.backend, rows, load)
     if target is None:
         result["path"] = f"inferred_{'merge' if mode == 'scd1' else mode}"
     return result

@@ -16,7 +16,7 @@ from .project import current_project
 from .spec.connection import Connection
 from .spec.declared import Declared
 from .spec.fan_out import Target
-from .spec.keywords import TargetOptions
+from .spec.keywords import TargetOptions, check_keywords
 from .spec.origin import declared_at
 from .spec.pipeline import Pipeline, build_pipeline, target_table
 from .spec.registered import RegisteredTransform, ScheduledPipeline, build_scheduled
@@ -79,16 +79,18 @@ def sync(
         "source_connection": source_connection,
         "name": pipeline_name or table.qualified_name,
     }
-    for keyword in ("source_connection", "target_connection"):
-        # An open handle stands for the connection it was opened with.
-        declared[keyword] = getattr(declared.get(keyword), "name", declared.get(keyword))
-    record = build_pipeline(lambda _source: source, declared, place)
-    return current_project().run(record, dry_run=dry_run)
+    if isinstance(source, Source) and source_connection is None:
+        declared["source_connection"] = source.connection
+    with current_project().lending(declared) as (project, named):
+        return project.run(build_pipeline(lambda _source: source, named, place), dry_run=dry_run)
 
 
-def register(*, name: str, schedule: str | None = None, timezone: str | None = None) -> Callable[[Function], Function]:
+def register(
+    *, name: str, schedule: str | None = None, timezone: str | None = None, **later: object
+) -> Callable[[Function], Function]:
     """Register a function that loads by itself: it takes no arguments and gives a dictionary."""
     place = declared_at()
+    check_keywords(Declared(name=name, declared_at=place), later, ("name", "schedule", "timezone"))
 
     def declare(function: Function) -> Function:
         register_pipeline(build_scheduled(function, name, schedule, timezone, place), place)

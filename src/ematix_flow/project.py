@@ -6,7 +6,7 @@ The engine is loaded when a project first plans: listing what is declared needs 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, S
 from .backends.lake_connection import DeltaLocalConnection
 from .backends.workshop import Workshop
 from .config import Found, Settings, all_connections, find_connection
-from .errors import ConfigError, ConnectionLookupError, FlowError, SpecError, SpecTypeError, UserCodeError
+from .errors import ConfigError, ConnectionLookupError, FlowError, SpecError, SpecTypeError
 from .events import Bus
 from .modules import forget_modules, import_module
 from .secrets import expand
@@ -25,6 +25,7 @@ from .spec import registry as registries
 from .spec.connection import Connection
 from .spec.fan_out import FanOut
 from .spec.pipeline import Pipeline
+from .spec.post import referring
 from .spec.registered import RegisteredTransform, ScheduledPipeline
 from .spec.registry import Registry
 from .spec.run import Run
@@ -134,6 +135,27 @@ class Project:
             raise
         return handle
 
+    @contextmanager
+    def lending(self, options: Mapping[str, object]) -> Iterator[tuple[Project, dict[str, object]]]:
+        """The options of a pipeline with names in place of open handles, which answer to them inside the block."""
+        from .engine.handle import Handle
+
+        named, lent = dict(options), list[str]()
+        try:
+            for keyword in ("source_connection", "target_connection"):
+                handle = named.get(keyword)
+                if isinstance(handle, Handle):
+                    name = f"{handle.name} ({keyword.removesuffix('_connection')} handle {id(handle)})"
+                    self._backends[name] = handle.backend
+                    named[keyword] = name
+                    lent.append(name)
+            if len(lent) == 2 and self._backends[lent[0]] is self._backends[lent[1]]:
+                named["source_connection"] = named["target_connection"]
+            yield self, named
+        finally:
+            for name in lent:
+                del self._backends[name]
+
     def plan(self, pipeline: Pipeline, *, live: bool = True) -> Plan:
         """The steps of one run; calls the pipeline's function to learn its source."""
         return self._planned(pipeline, self._place(pipeline, live=live), live=live)
@@ -156,7 +178,7 @@ class Project:
             return call_scheduled(declared)
         if not (isinstance(declared, FanOut) and declared.continue_on_failure):
             for part in declared.parts:
-                check_steps(part, self._systems(part)[1], self._names())
+                check_steps(self._referring(part), self._systems(part)[1], self._names())
         answer = self._answer(declared, records=not dry_run)
         if isinstance(answer, dict):
             return RunResult(answer)
@@ -175,7 +197,7 @@ class Project:
         for part in declared.parts:
             source, target = self._systems(part, place, live=False)
             shown = explain(self._planned(part, place, live=False), source, target)
-            notes = [error.message for _, error in step_problems(part, target, self._names())]
+            notes = [error.message for _, error in step_problems(self._referring(part), target, self._names())]
             plans.append(replace(shown, notes=(*shown.notes, *notes)))
         return explain_all(declared, plans)
 
@@ -215,7 +237,7 @@ class Project:
                 plan = self._planned(part, place)
                 sql = sql or plan.read.sql
                 validate_plan(plan, source, target, self.workshop, found)
-            validate_steps(part, target, self._names(), found)
+            validate_steps(self._referring(part), target, self._names(), found)
             prefix = "" if isinstance(declared, Pipeline) else f"{part.name.removeprefix(f'{declared.name}::')}: "
             whole.errors += [f"{prefix}{text}" for text in found.errors]
             whole.notes += [f"{prefix}{text}" for text in found.notes]
@@ -282,9 +304,10 @@ class Project:
         target = self._system(first, first.target_connection, live=live) if first.parameters > 1 else source
         try:
             answer = call_function(replace(first, name=declared.name), source, target, live=live)
-        except UserCodeError as error:
+        except FlowError as error:
             for part in declared.parts if records else ():
-                record_failure(part, self.backend(part.target_connection), error)
+                with suppress(FlowError):  # a target that cannot be opened must not hide why the function failed
+                    record_failure(part, self.backend(part.target_connection), error)
             raise
         if len(declared.parts) > 1 and getattr(answer, "is_stream", False):
             raise declared.error(
@@ -305,7 +328,7 @@ class Project:
     def _planned(self, pipeline: Pipeline, place: Place | Rows | None, *, live: bool = True) -> Plan:
         from .engine.plan import build_plan
 
-        return build_plan(pipeline, *self._systems(pipeline, place, live=live), place)
+        return build_plan(self._referring(pipeline), *self._systems(pipeline, place, live=live), place)
 
     def _run(
         self, plan: Plan, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
@@ -341,6 +364,10 @@ class Project:
             return {"pipeline": name, "run_id": result.get("run_id")}
         own = transform.target_connection
         return call_transform(transform, target if own is None else self.backend(own), parent)
+
+    def _referring(self, pipeline: Pipeline) -> Pipeline:
+        """The pipeline, with texts that name something registered as references."""
+        return replace(pipeline, transforms_post=referring(pipeline.transforms_post, self._names()))
 
     def _names(self) -> set[str]:
         """Everything that a step can refer to."""

@@ -210,8 +210,9 @@ def _answer(resolver: SecretResolver, reference: str, rest: str) -> str:
         value: object = resolver.resolve(rest)
     except SecretError:
         raise
-    except LookupError as error:
-        raise SecretError(f"${{{reference}}} cannot be filled", hint="check the reference") from error
+    except Exception as error:  # user code is a boundary; its message may quote the secret, so only its kind is told
+        hint = "check the reference, and what the resolver needs to answer"
+        raise SecretError(f"${{{reference}}} cannot be filled ({type(error).__name__})", hint=hint) from error
     if not isinstance(value, str):
         raise SecretError(f"${{{reference}}} gave {type(value).__name__}, not text", hint="resolve must return str")
     return value

@@ -26,7 +26,7 @@ def read_spark_df(handle: Handle, spark: SparkSession, sql: str) -> DataFrame:
             f"read_spark_df takes a SparkSession, not {type(spark).__name__}",
             hint="write handle.read_spark_df(spark, 'SELECT …')",
         )
-    return read_spark(handle._asked(), spark, sql)
+    return read_spark(handle.backend, spark, sql)
 
 
 def write_spark_df(
@@ -51,7 +51,7 @@ def write_spark_df(
         "event_timestamp_column": event_timestamp_column,
     }
     load = FrameLoad(caller="write_spark_df", table=TableRef.parse(qualified_name), target=target, options=options)
-    result = write_frame(handle._asked(), rows, load)
+    result = write_frame(handle.backend, rows, load)
     if target is None:
         result["path"] = "inferred"
     return result

@@ -144,15 +144,15 @@ class SqlLoad(Load):
         target, batch = self.backend.relation_sql(self._ref), self.backend.dialect.quote("_batch_id")
         run_id = self.backend.dialect.literal(self.commit.run.run_id, UUID()).sql(self.backend.dialect.name)
         for group in groups:
-            names = self._names(group)
-            written = f"SELECT DISTINCT {names} FROM {target}"
+            names = [self.backend.dialect.quote(name) for name in group]
+            written = f"SELECT DISTINCT {', '.join(names)} FROM {target}"
             if "_batch_id" in self._types:
                 written += f" WHERE {batch} = {run_id}"
-            same = " AND ".join(f"t.{name} = w.{name}" for name in names.split(", "))
-            shown = ", ".join(f"CAST(t.{name} AS VARCHAR)" for name in names.split(", "))
+            same = " AND ".join(f"t.{name} = w.{name}" for name in names)
+            shown = ", ".join(f"CAST(t.{name} AS VARCHAR)" for name in names)
             twice = self.connection.execute(
                 f"SELECT {shown} FROM {target} AS t JOIN ({written}) AS w ON {same} "
-                f"GROUP BY {', '.join(f't.{name}' for name in names.split(', '))} HAVING COUNT(*) > 1 LIMIT 6"
+                f"GROUP BY {', '.join(f't.{name}' for name in names)} HAVING COUNT(*) > 1 LIMIT 6"
             ).fetchall()
             if twice:
                 raise CheckError(

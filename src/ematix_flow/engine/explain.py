@@ -13,6 +13,7 @@ from ..errors import FlowError
 from ..spec.fan_out import FanOut
 from ..spec.pipeline import Pipeline
 from ..spec.place import Rows
+from ..spec.redaction import without_secrets
 from ..spec.registered import ScheduledPipeline
 from ..spec.table import Column
 from ..strategies.base import Change
@@ -123,7 +124,7 @@ def explain(
         guarantee=target.can.guarantee,
         plan_sql=tuple(target.explain(load.table, _change(plan))),
         plan_sql_label=LABELS[pipeline.mode],
-        source_sql=_incoming_sql(plan, source, target),
+        source_sql=without_secrets(_incoming_sql(plan, source, target)),
         dry_run_rows_affected=rows,
         dry_run_error=None if error is None else str(error),
     )
@@ -134,7 +135,7 @@ def explain(
         source_connection_name=plan.read.connection,
         source_connection_info=source.connection.redacted(),
         steps=tuple(_in_words(step, plan, target) for step in plan.steps),
-        source_query=plan.read.sql or str(plan.read.place),
+        source_query=without_secrets(plan.read.sql or str(plan.read.place)),
         cleaning=tuple(_cleaning(column) for column in plan.transform.columns if column.normalizers),
         source_sql=change.source_sql,
         targets=(change,),

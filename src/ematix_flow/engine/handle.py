@@ -65,6 +65,11 @@ class Handle:
         path = getattr(self._connection, "path", None)
         return path if isinstance(path, str) else None
 
+    @property
+    def backend(self) -> Backend:
+        """The system itself; RunError where the handle is closed, or nothing may be opened."""
+        return self._asked()
+
     def dsn(self) -> str:
         """The connection as a URL, password included."""
         return self.url

@@ -12,13 +12,10 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import assert_never
 
-from sqlglot import TokenType, tokenize
-from sqlglot.errors import SqlglotError
-
 from ..backends.base import Backend, Ledger
 from ..backends.owner import current_owner
-from ..backends.sql_text import strip_terminator
-from ..errors import FlowError, StepError, UnknownNameError, UnsupportedError, UserCodeError
+from ..backends.sql_text import check_statement
+from ..errors import FlowError, SpecError, StepError, UnknownNameError, UnsupportedError, UserCodeError
 from ..spec.pipeline import Pipeline
 from ..spec.post import CallStep, PostStep, SqlStep, TransformRef, step_name
 from ..spec.redaction import without_secrets
@@ -98,16 +95,11 @@ def step_problems(pipeline: Pipeline, target: Backend, known: Collection[str]) -
         elif isinstance(step, SqlStep) and type(target).execute is Backend.execute:
             problem = f"step {name} is SQL, and connection {connection.name!r} ({connection.kind}) runs none"
             yield index, pipeline.error(problem, kind=UnsupportedError, hint="write the step as a function")
-        elif isinstance(step, SqlStep) and _has_several(step.sql, target.dialect.name):
-            yield index, pipeline.error(f"step {name} has several statements", hint="make each one a step of its own")
-
-
-def _has_several(sql: str, dialect: str) -> bool:
-    try:
-        tokens = tokenize(strip_terminator(sql, dialect), read=dialect)
-    except SqlglotError:
-        return False  # the system that runs it says what is wrong with it
-    return any(token.token_type == TokenType.SEMICOLON for token in tokens)
+        elif isinstance(step, SqlStep):
+            try:
+                check_statement(step.sql, target.dialect.name)
+            except SpecError as error:
+                yield index, pipeline.error(f"step {name}: {error.message}", hint="make each statement a step")
 
 
 def run_steps(pipeline: Pipeline, target: Backend, refer: Refer, result: RunResult, scope: StepScope) -> None:
@@ -173,7 +165,13 @@ def _call(title: str, function: Callable[..., object], handle: Handle, further: 
     except Exception as error:  # user code is a boundary: its failure is named, its cause kept
         name = getattr(function, "__name__", type(function).__name__)
         raise UserCodeError(f"{title}: {name} failed with {type(error).__name__}: {error}") from error
-    return answer if isinstance(answer, Mapping) else None
+    if not isinstance(answer, Mapping):
+        return None
+    try:
+        json.dumps(answer, default=str)
+    except (TypeError, ValueError) as error:
+        raise UserCodeError(f"{title}: the metrics cannot be written as JSON: {error}") from error
+    return answer
 
 
 def _new_run(

@@ -214,7 +214,7 @@ def _validate_target(plan: Plan, target: Backend, findings: Findings) -> None:
     with findings.gathered():
         actual = target.columns(ref)
         _, drift = plan_schema(load.table, load.intent.keys, actual, target, plan.pipeline.on_drift)
-        verb = "differs" if plan.pipeline.on_drift == "warn" else "will change"
+        verb = "will change" if plan.pipeline.on_drift == "evolve" else "differs"
         findings.notes += [f"table {ref} {verb}: {line}" for line in drift]
         if actual is None:
             findings.notes.append(f"table {ref} does not exist yet; the first run creates it")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import re
 import zoneinfo
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import SpecTypeError, UnknownNameError, UnsupportedError, nearest
+from ..types import JSON, JSONB, UUID, Boolean, Bytes
+from .cron import is_cron
 from .declared import Declared
 from .table import METADATA_NAMES, key_ladder
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["check_pipeline", "check_schedule", "handles_wanted"]
 
 _MACROS = ("@annually", "@daily", "@hourly", "@midnight", "@monthly", "@weekly", "@yearly")
-_NAMED = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat"
-_CRON = re.compile(rf"(?:[\d*/,?#LW-]|{_NAMED})+(?:\s+(?:[\d*/,?#LW-]|{_NAMED})+){{4,5}}", re.IGNORECASE)
 
 
 def check_pipeline(pipeline: Pipeline) -> None:
@@ -40,8 +39,8 @@ def handles_wanted(function: Callable[..., object]) -> int:
 
 
 def check_schedule(declared: Declared, schedule: str | None, timezone: str | None) -> None:
-    """The schedule looks like cron, and the time zone exists."""
-    if schedule is not None and schedule not in _MACROS and not _CRON.fullmatch(schedule.strip()):
+    """The schedule can be cron, and the time zone exists."""
+    if schedule is not None and schedule not in _MACROS and not is_cron(schedule):
         hint = "write five or six cron fields, such as '0 5 * * *'"
         if schedule.startswith("@"):
             hint = nearest("macro", schedule, _MACROS)
@@ -144,6 +143,11 @@ def _check_columns(pipeline: Pipeline) -> None:
             )
         if name in filled or (keyword == "column_map" and pipeline.table.column(name).is_derived):
             raise pipeline.error(f"{keyword}=: the column {name!r} does not come from the source", hint="leave it out")
+    if pipeline.incremental_column is not None:
+        type = pipeline.table.column(pipeline.incremental_column).type  # noqa: A001 - a column's type
+        if isinstance(type, Boolean | JSON | JSONB | Bytes | UUID):
+            problem = f"incremental_column=: values of {pipeline.incremental_column!r} ({type}) do not grow"
+            raise pipeline.error(problem, hint="choose a number, a date, an instant or a text that grows")
 
 
 def _check_keys(pipeline: Pipeline) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -20,6 +20,7 @@ __all__ = [
     "build_steps",
     "check_cycle",
     "count_handles",
+    "referring",
     "step_name",
 ]
 
@@ -94,6 +95,14 @@ PostStep = SqlStep | CallStep | TransformRef
 def step_name(index: int, step: PostStep) -> str:
     """What the run history calls a step: its position and what it is."""
     return f"transform[{index}]:{step.label}"
+
+
+def referring(steps: Sequence[PostStep], known: Collection[str]) -> tuple[PostStep, ...]:
+    """The steps, with a text that is no more than a name of something `known` as the reference it means."""
+    return tuple(
+        TransformRef(step.sql.strip()) if isinstance(step, SqlStep) and step.sql.strip() in known else step
+        for step in steps
+    )
 
 
 def build_steps(declared: Declared, keyword: str, value: object) -> tuple[PostStep, ...]:

@@ -20,7 +20,8 @@ def late_event(intent: Intent) -> Guard:
     return Guard(
         "late-event",
         _late_rows(intent, [*keys, named(as_text(_later("_at")), intent.event_column)]).limit(6, copy=False),
-        f"incoming rows are older than the newest version of their key ({intent.event_column} before its valid_from)",
+        f"late event_ts: incoming rows are older than the newest version of their key "
+        f"({intent.event_column} before its valid_from)",
         'use late_events="ignore" to drop such rows or late_events="insert" to repair the history',
     )
 
