@@ -32,7 +32,10 @@ def main() -> None:
     lines = [
         "# Benchmarks",
         "",
-        "Each figure comes from one run of `make bench` on one machine; compare within a row, not across machines.",
+        (
+            f"Each figure comes from one run of `{' '.join(['python -m benchmarks', *sys.argv[1:]])}` on one machine; "
+            "compare within a table, not across machines. `make bench` measures with more rows."
+        ),
         (
             f"This run: {os.cpu_count()} cores, Python {platform.python_version()}, {arguments.rows:,} rows "
             f"of six columns per load, best of {arguments.repeat}."
@@ -53,7 +56,7 @@ def start_table() -> list[str]:
     """Import time, and a session's start with and without the class-data archive."""
     bare = _seconds([sys.executable, "-c", "pass"])
     package = _seconds([sys.executable, "-c", "import ematix_flow"])
-    help_ = _seconds([sys.executable, "-m", "ematix_flow.cli", "--help"])
+    help_ = _seconds([sys.executable, "-c", "from ematix_flow.cli import main; main()", "--help"])
     starts = {
         flag: _seconds([sys.executable, "-m", "benchmarks.start", flag], times=3) for flag in ("plain", "archive")
     }
