@@ -11,7 +11,7 @@ from .engine.frames import FrameLoad, read_arrow, rows_of_frame, write_frame
 from .engine.handle import Handle
 from .engine.result import RunResult
 from .errors import MissingExtraError, SpecError, nearest
-from .spec.pipeline import Mode
+from .spec.pipeline import DriftPolicy, Mode
 from .spec.place import TableRef
 from .spec.table import ManagedTable
 
@@ -70,6 +70,7 @@ def write_df(
     update_columns: Sequence[str] | None = None,
     compare_columns: Sequence[str] | None = None,
     event_timestamp_column: str | None = None,
+    on_drift: DriftPolicy | None = None,
 ) -> RunResult:
     """Load a frame of pandas, polars or Arrow into a table, all of it or nothing.
 
@@ -83,6 +84,7 @@ def write_df(
         "update_columns": update_columns,
         "compare_columns": compare_columns,
         "event_timestamp_column": event_timestamp_column,
+        "on_drift": on_drift,
     }
     load = FrameLoad(caller="write_df", table=TableRef.parse(qualified_name), target=target, options=options)
     result = write_frame(handle.backend, rows, load)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
 from .backends.lake_connection import DeltaLocalConnection
 from .backends.workshop import Workshop
-from .config import Found, Settings, all_connections, find_connection
+from .config import PROJECT_FILE, Found, Settings, all_connections, find_connection
 from .errors import ConfigError, ConnectionLookupError, FlowError, SpecError, SpecTypeError
 from .events import Bus
 from .modules import forget_modules, import_module
@@ -67,9 +67,15 @@ class Project:
         """The project of a directory: its settings, and its modules imported into a fresh registry."""
         settings = Settings.load(cwd, modules=tuple(modules) or None, **flags)
         if not settings.modules:
+            here = settings.project_dir
+            above = next((folder for folder in here.parents if (folder / PROJECT_FILE).is_file()), None)
+            known = (here / PROJECT_FILE).is_file()
             raise ConfigError(
-                "no module to load pipelines from",
-                hint='pass --module NAME, or write [project] modules = ["pipelines"] into .ematix-flow.toml',
+                f"no module to load pipelines from: {'the' if known else 'there is no'} {PROJECT_FILE} in {here}"
+                + (" names none" if known else ""),
+                hint=f"there is one in {above}: call flow there"
+                if above is not None and not known
+                else f'pass --module NAME, or write [project] modules = ["pipelines"] into {PROJECT_FILE}',
             )
         project = cls(settings, Registry())
         with project.active():
@@ -258,7 +264,9 @@ class Project:
         limit: int = 50,
         on_unread: Callable[[str, FlowError], None] | None = None,
     ) -> list[Run]:
-        """Recorded runs, newest first, from every system they load into; steps and transforms are among them.
+        """Recorded runs, newest first, from every system that this project loads into.
+
+        Steps, transforms, loads of frames and what is no longer declared are among them.
 
         A system that cannot be read is an error, unless `on_unread` is there to be told its connection and why; it is
         an error still where no system can be read.
@@ -276,7 +284,10 @@ class Project:
             if on_unread is None or unread.keys() == {each for each, _ in wanted}:
                 raise reason
             on_unread(connection, reason)
-        return sorted(records, key=lambda run: run.started_at, reverse=True)[:limit]
+        if pipeline is not None and not records and pipeline not in self.registry.transforms:
+            self.pipeline(pipeline)
+        once = {run.run_id: run for run in records}  # two connections may lead to one system
+        return sorted(once.values(), key=lambda run: run.started_at, reverse=True)[:limit]
 
     def close(self) -> None:
         """Let go of every system, and of the Spark session if this project started it."""
@@ -373,17 +384,18 @@ class Project:
         """Everything that a step can refer to."""
         return {*self.registry.transforms, *self.registry.pipelines}
 
-    def _recorded_names(self, name: str | None) -> list[tuple[str, str]]:
-        """Connections, and the names under which runs are recorded there."""
-        parts = [part for each in self.pipelines() if name in (None, each.name) for part in each.parts]
-        transforms = [each for each in self.transforms() if name in (None, each.name)]
-        if name is not None and not transforms:
-            self.pipeline(name)
-        wanted = [(part.target_connection, part.name) for part in parts]
-        for each in transforms:
+    def _recorded_names(self, name: str | None) -> list[tuple[str, str | None]]:
+        """Connections, and the names under which runs are recorded there.
+
+        Without a name, or with one that is no longer declared, every system is asked for all that it has.
+        """
+        wanted = [(part.target_connection, part.name, each.name) for each in self.pipelines() for part in each.parts]
+        for each in self.transforms():
             if each.target_connection is not None or self._has_connection(DEFAULT):
-                wanted.append((each.target_connection or DEFAULT, each.name))
-        return list(dict.fromkeys(wanted))
+                wanted.append((each.target_connection or DEFAULT, each.name, each.name))
+        if name is None or name not in self._names():
+            return list(dict.fromkeys((connection, name) for connection, _, _ in wanted))
+        return list(dict.fromkeys((connection, recorded) for connection, recorded, own in wanted if own == name))
 
     def _systems(
         self, pipeline: Pipeline, place: Place | Rows | None = None, *, live: bool = True

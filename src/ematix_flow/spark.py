@@ -9,7 +9,7 @@ from .engine.frames import FrameLoad, read_spark, rows_of_frame, write_frame
 from .engine.handle import Handle
 from .engine.result import RunResult
 from .errors import SpecTypeError
-from .spec.pipeline import Mode
+from .spec.pipeline import DriftPolicy, Mode
 from .spec.place import TableRef
 from .spec.table import ManagedTable
 
@@ -40,6 +40,7 @@ def write_spark_df(
     update_columns: Sequence[str] | None = None,
     compare_columns: Sequence[str] | None = None,
     event_timestamp_column: str | None = None,
+    on_drift: DriftPolicy | None = None,
 ) -> RunResult:
     """Load a Spark frame into a table, all of it or nothing; `write_df` says what the keywords mean."""
     rows = rows_of_frame(df, "write_spark_df", "a Spark DataFrame", spark=True)
@@ -49,6 +50,7 @@ def write_spark_df(
         "update_columns": update_columns,
         "compare_columns": compare_columns,
         "event_timestamp_column": event_timestamp_column,
+        "on_drift": on_drift,
     }
     load = FrameLoad(caller="write_spark_df", table=TableRef.parse(qualified_name), target=target, options=options)
     result = write_frame(handle.backend, rows, load)

@@ -135,3 +135,13 @@ def test_the_event_column_must_be_in_the_source(load: Lab) -> None:
 def test_an_event_time_that_is_text_is_read_as_an_instant(load: Lab) -> None:
     load("id | v | at:Text", "1 | a | 2026-01-05 10:00:00+02:00", at="20:00")
     assert load.history(1) == [("a", "08:00", None)]
+
+
+def test_an_event_that_is_shown_again_after_its_key_had_vanished_is_in_force_again(load: Lab) -> None:
+    load("id | v | at", "1 | a | 10:00", "2 | b | 10:00", at="20:00")
+    gone = load("id | v | at", "2 | b | 10:00", at="21:00", handle_deletes="soft")
+    assert counts(gone, "inserted", "closed_missing") == (0, 1)
+    load("id | v | at", "1 | a | 10:00", "2 | b | 10:00", at="22:00", handle_deletes="soft")
+    assert [version[0] for version in load.history(1)] == ["a"]
+    assert load.history(1)[-1][2] is None
+    assert counts(load.run(handle_deletes="soft")) == (0, 0)

@@ -189,3 +189,12 @@ def test_a_table_made_by_somebody_else_takes_loads(load: Lab) -> None:
     assert load("id | v", "1 | a").rows_inserted == 1
     with load.refused(FlowError, "id=1"):
         load("id | v", "1 | b")
+
+
+@only(lambda lane: lane.system.pushed)
+def test_a_unique_column_may_have_a_comma_in_its_name(load: Lab) -> None:
+    columns = {**KEY, "a, b": Annotated[Text, nullable(), natural_key()]}
+    types = {"id": BigInt(), "a, b": Text()}
+    load.load(types, [{"id": 1, "a, b": "x"}], columns=columns)
+    with load.refused(FlowError, "x|UNIQUE"):
+        load.load(types, [{"id": 2, "a, b": "x"}], columns=columns)

@@ -98,3 +98,10 @@ def test_variables_for_single_fields_show_as_the_origin(flow: Flow, monkeypatch:
     monkeypatch.setenv("EMATIX_FLOW_DUCKDB_WAREHOUSE_PATH", "a.duckdb")
     line = flow("connections", "list").stdout.strip()
     assert line == "warehouse  kind=duckdb path=a.duckdb  environment variable EMATIX_FLOW_DUCKDB_WAREHOUSE_PATH"
+
+
+def test_a_url_after_a_space_is_a_wrong_call_and_is_not_repeated(flow: Flow) -> None:
+    result = flow("connections", "set", "shop", "postgres://bob:hunter2@db/x")
+    assert result.exit_code == 2
+    assert "shop=URL" in result.stderr
+    assert "hunter2" not in result.output

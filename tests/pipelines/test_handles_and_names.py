@@ -170,3 +170,29 @@ def test_a_second_run_creates_nothing(shop: Shop) -> None:
     people.run()
     made = [sql for sql in said if sql.startswith(("CREATE", "ALTER")) and "TEMPORARY" not in sql]
     assert made == []
+
+
+def test_runs_of_frames_and_of_what_is_no_longer_declared_are_still_listed(shop: Shop) -> None:
+    import pyarrow as pa
+
+    import ematix_flow.df  # noqa: F401 - gives handles their methods for frames
+    from ematix_flow.errors import UnknownNameError
+    from ematix_flow.spec import registry
+
+    @ematix.pipeline(target=Customer, mode="merge")
+    def people(source):
+        return PEOPLE
+
+    people.run()
+    shop.project.connect().write_df(pa.table({"id": [1]}), "main.guest", mode="append")  # type: ignore[attr-defined]
+    registry.active().clear("pipeline")
+
+    @ematix.pipeline(target=Customer, mode="merge")
+    def renamed(source):
+        return PEOPLE
+
+    assert {run.pipeline for run in shop.runs()} == {"people", "write_df:main.guest"}
+    assert [run.pipeline for run in shop.runs("people")] == ["people"]
+    assert shop.runs("renamed") == []
+    with pytest.raises(UnknownNameError, match="nobody"):
+        shop.runs("nobody")

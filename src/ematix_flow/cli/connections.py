@@ -62,7 +62,8 @@ def set_connection(
         raise typer.BadParameter("write NAME=URL, or NAME KEY=VALUE …", param_hint="NAME")
     for key, separator, _ in pairs:
         if not (key and separator):
-            raise typer.BadParameter(f"{key!r} is not KEY=VALUE", param_hint="KEY=VALUE")
+            # The word itself is not repeated: it may be a URL with a password in it.
+            raise typer.BadParameter(f"write {name}=URL, or {name} KEY=VALUE …", param_hint="KEY=VALUE")
     with reported(code=WRONG_CALL):
         written = config.set_connection(name, url if equals else None, **{key: value for key, _, value in pairs})
         show_line(f"{name}: written to {written}")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import ConfigError, FlowError
+from ..errors import ConfigError, FlowError, UnknownNameError
 from ..spec.redaction import without_secrets
 from .failure import WRONG_CALL, fail, report, reported
 from .options import Format, Modules, Shape
 from .screen import Header, aligned, answers, facts, notices, show, show_json
-from .workspace import find_recorded, opened
+from .workspace import opened
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,9 +59,11 @@ def list_runs(
 ) -> None:
     """List recorded runs, the newest first."""
     with reported(), opened(modules) as project:
-        name = find_recorded(project, pipeline) if pipeline else None
         searched = limit if status is None else _SEARCHED
-        found = project.runs(pipeline=name, limit=searched, on_unread=_note)
+        try:
+            found = project.runs(pipeline=pipeline or None, limit=searched, on_unread=_note)
+        except UnknownNameError as error:
+            fail(error, WRONG_CALL)
         found = [run for run in found if status is None or run.status == status][:limit]
         if format is Format.JSON:
             show_json([run_record(run) for run in found])
@@ -141,7 +143,7 @@ def _cells(run: Run) -> tuple[str, ...]:
         f"{run.started_at:%Y-%m-%d %H:%M}",
         "" if seconds is None else f"{seconds:.1f} s",
         *("" if count is None else f"{count:,}" for count in counts),
-        without_secrets(run.error.split("\n")[0]) if run.error else "",
+        without_secrets("; ".join(line.strip() for line in run.error.split("\n")[:3])) if run.error else "",
     )
 
 

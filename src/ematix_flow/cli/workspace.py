@@ -53,12 +53,6 @@ def find_planned(project: Project, name: str) -> AnyPipeline:
     return declared
 
 
-def find_recorded(project: Project, name: str) -> str:
-    """The name of a pipeline or a transform, under which runs are recorded."""
-    known = {each.name for each in project.transforms()}
-    return name if name in known else find_pipeline(project, name).name
-
-
 def users_prints() -> AbstractContextManager[IO[str]]:
     """What the project's code prints inside the block goes to stderr: stdout is for the answer."""
     return redirect_stdout(sys.stderr)

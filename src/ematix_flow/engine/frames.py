@@ -83,7 +83,7 @@ def write_frame(backend: Backend, rows: Rows, load: FrameLoad) -> RunResult:
     if load.target is None:
         table = _described(backend, types, load, place)
         # What the table has and the frame has not stays as it is.
-        options["on_drift"] = "ignore"
+        options.setdefault("on_drift", "ignore")
     else:
         table = _declared(load.target, types, load, place)
     pipeline = _pipeline(backend, table, load, options, place)

@@ -49,7 +49,7 @@ def duplicate_key(names: tuple[str, ...], event_column: str = EVENT_TIME) -> Gua
         "duplicate-key",
         duplicates(names, event_column),
         f"several incoming rows have the same key ({known})",
-        "keep one row per key in the source query, for example the newest by ROW_NUMBER()",
+        "keep one row per key: transforms_pre=[deduplicate_by(…)], or ROW_NUMBER() in the source query",
     )
 
 
