@@ -43,6 +43,8 @@ def ours(contender: str, system: str, mode: str, folder: Path) -> Iterator[None]
         _warm(project.workshop.spark(), folder)
     if mode in CHANGING:
         project.run(project.pipeline(names["orders"]))
+    else:
+        project.plan(project.pipeline(names["orders"]))  # modules are loaded, as those of the rivals are
     yield
     project.run(project.pipeline(names["changes" if mode in CHANGING else "orders"]))
     yield
