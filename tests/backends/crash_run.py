@@ -145,7 +145,9 @@ def look(lab: Lab, scenario: Scenario, before: Sequence[Row]) -> dict[str, Any]:
     repaired = said(lab.table()) == final
     token_changed = state == "after" and lab.table() != left
     records = [(run.status, run.error) for run in lab.runs()]
-    if scenario.options["mode"] != "truncate":
+    # One more run finds nothing to do; through Spark that costs too much to be asked at every point.
+    repeats = scenario.options["mode"] != "truncate" and lab.lane.path == "same_db"
+    if repeats:
         lab.run(at=LAST)
     return {
         "state": state,
@@ -157,7 +159,7 @@ def look(lab: Lab, scenario: Scenario, before: Sequence[Row]) -> dict[str, Any]:
         "token_changed": token_changed,
         "repaired": repaired,
         "records": records,
-        "stable": scenario.options["mode"] == "truncate" or said(lab.table()) == final,
+        "stable": not repeats or said(lab.table()) == final,
     }
 
 

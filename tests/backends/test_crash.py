@@ -20,7 +20,7 @@ INTERRUPTED = "interrupted"
 # The databases share their load, so a few scenarios on the slower one are enough.
 PUSHED = [
     *(("pushed", "sqlite", scenario) for scenario in SCENARIOS),
-    *(("pushed", "duckdb", scenario) for scenario in ("merge", "append", "first load")),
+    *(("pushed", "duckdb", scenario) for scenario in ("merge", "first load")),
 ]
 SPARK = [("spark", "sqlite", "scd2"), ("spark", "parquet", "append"), ("spark", "parquet", "truncate")]
 STEPS = 4

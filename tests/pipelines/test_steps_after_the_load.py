@@ -264,7 +264,7 @@ def test_the_steps_of_all_targets_are_checked_before_the_first_load(shop: Shop) 
 
 
 def test_several_statements_in_one_step_are_refused_before_the_load(shop: Shop) -> None:
-    with pytest.raises(SpecError, match="has several statements"):
+    with pytest.raises(SpecError, match="several statements"):
         declare(f"{SHOUT}; DELETE FROM main.customer").run()
     assert shop.runs() == []
 
