@@ -28,6 +28,8 @@ from ematix_flow.engine.handle import Handle
 from ematix_flow.errors import DriftError
 from ematix_flow.types import Column, Integer
 
+pytestmark = pytest.mark.slow
+
 
 def test_01_types_and_their_errors() -> None:
     assert (String(5), Numeric(10, 2)) == (String[5], Numeric[10, 2])

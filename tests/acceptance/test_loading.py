@@ -20,6 +20,8 @@ from ematix_flow.pipeline import get_pipeline, run_transform
 from ematix_flow.transforms import deduplicate_by, filter_where
 from ematix_flow.types import Boolean
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def customer(conn: Handle) -> type:

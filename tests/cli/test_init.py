@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.calls import Flow, command, environment
 
+pytestmark = pytest.mark.slow
+
 FILES = {
     ".ematix-flow.toml",
     ".gitignore",

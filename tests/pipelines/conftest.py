@@ -10,7 +10,7 @@ import pytest
 from tests.pipelines.shop import Shop, open_shop
 
 
-@pytest.fixture(params=["duckdb", "sqlite"])
+@pytest.fixture(params=[pytest.param("duckdb", marks=pytest.mark.slow), "sqlite"])
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     monkeypatch.chdir(tmp_path)
     with open_shop(request.param, tmp_path) as opened:
