@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, cast
 
 from .backends.optional import optional
-from .engine.frames import FrameLoad, read_arrow, rows_of_frame, write_frame
+from .engine.frames import FrameLoad, FrameOptions, read_arrow, rows_of_frame, write_frame
 from .engine.handle import Handle
 from .engine.result import RunResult
 from .errors import MissingExtraError, SpecError, nearest
-from .spec.pipeline import DriftPolicy, Mode
-from .spec.place import TableRef
-from .spec.table import ManagedTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,14 +59,7 @@ def write_df(
     handle: Handle,
     df: object,
     qualified_name: str,
-    *,
-    mode: Mode,
-    target: type[ManagedTable] | None = None,
-    keys: Sequence[str] | None = None,
-    update_columns: Sequence[str] | None = None,
-    compare_columns: Sequence[str] | None = None,
-    event_timestamp_column: str | None = None,
-    on_drift: DriftPolicy | None = None,
+    **options: Unpack[FrameOptions],
 ) -> RunResult:
     """Load a frame of pandas, polars or Arrow into a table, all of it or nothing.
 
@@ -78,18 +67,11 @@ def write_df(
     frame does, and `keys` are the table's primary key.
     """
     rows = rows_of_frame(df, "write_df", "a frame of pandas, polars or Arrow", spark=False)
-    options = {
-        "mode": mode,
-        "keys": keys,
-        "update_columns": update_columns,
-        "compare_columns": compare_columns,
-        "event_timestamp_column": event_timestamp_column,
-        "on_drift": on_drift,
-    }
-    load = FrameLoad(caller="write_df", table=TableRef.parse(qualified_name), target=target, options=options)
+    load = FrameLoad.of("write_df", qualified_name, options)
     result = write_frame(handle.backend, rows, load)
-    if target is None:
-        result["path"] = f"inferred_{'merge' if mode == 'scd1' else mode}"
+    if load.target is None:
+        mode = "merge" if options["mode"] == "scd1" else options["mode"]
+        result["path"] = f"inferred_{mode}"
     return result
 
 

@@ -81,7 +81,8 @@ def sync(
     }
     if isinstance(source, Source) and source_connection is None:
         declared["source_connection"] = source.connection
-    with current_project().lending(declared) as (project, named):
+    project = current_project()
+    with project.systems.lent(declared) as named:
         return project.run(build_pipeline(lambda _source: source, named, place), dry_run=dry_run)
 
 

@@ -13,22 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
-from .backends.lake_connection import DeltaLocalConnection
 from .backends.workshop import Workshop
-from .config import PROJECT_FILE, Found, Settings, all_connections, find_connection
-from .errors import ConfigError, ConnectionLookupError, FlowError, SpecError, SpecTypeError
+from .config import PROJECT_FILE, Found, Settings
+from .errors import ConfigError, FlowError, SpecError, SpecTypeError
 from .events import Bus
 from .modules import forget_modules, import_module
-from .secrets import expand
 from .spec import registry as registries
-from .spec.connection import Connection
 from .spec.fan_out import FanOut
 from .spec.pipeline import Pipeline
 from .spec.post import referring
+from .spec.redaction import failure_text
 from .spec.registered import RegisteredTransform, ScheduledPipeline
 from .spec.registry import Registry
 from .spec.run import Run
+from .systems import OpenSystems
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,12 +52,14 @@ AnyPipeline = Pipeline | FanOut | ScheduledPipeline
 class Project:
     """Everything one project declares, and the systems it has opened."""
 
-    def __init__(self, settings: Settings, registry: Registry | None = None) -> None:
+    def __init__(
+        self, settings: Settings, registry: Registry | None = None, *, workshop: Workshop | None = None
+    ) -> None:
         self.settings = settings
         self.registry = registry or registries.active()
         self.bus = Bus()
-        self.workshop = Workshop(self._start_spark, settings.staging_dir)
-        self._backends: dict[str, Backend] = {}
+        self.workshop = workshop or Workshop(self._start_spark, settings.staging_dir)
+        self.systems = OpenSystems(self.registry, settings.project_dir, self.workshop)
         self._started_spark = False
 
     @classmethod
@@ -108,59 +108,18 @@ class Project:
 
     def connections(self) -> list[Found]:
         """Every connection that can be found, with its origin."""
-        return all_connections(registry=self.registry, cwd=self.settings.project_dir)
+        return self.systems.connections()
 
     def backend(self, name: str) -> Backend:
         """The system behind a connection, its references filled; kept until the project closes."""
-        if name not in self._backends:
-            self._backends[name] = self._placed(self._connection(name).resolve(expand)).open(self.workshop)
-        return self._backends[name]
+        return self.systems.backend(name)
 
     def connect(self, name: str = "default", *, url: str | None = None, closing: bool = False) -> Handle:
         """An open handle of a connection; with `url`, of the system that it names, whatever is declared.
 
-        What the project has open is shared, and stays open when the handle is closed, unless the project was made for
-        this handle alone: with `closing`, it closes too.
+        With `closing`, the project was made for this handle alone and closes with it.
         """
-        from .engine.handle import Handle
-
-        found = find_connection(name, url=url, registry=self.registry, cwd=self.settings.project_dir)
-        connection = self._placed(found.connection.resolve(expand))
-        kept = self._backends.get(name)
-        if url is None and kept is None:
-            kept = self._backends[name] = connection.open(self.workshop)
-        if url is None and kept is not None and kept.connection == connection:
-            handle = Handle(kept, on_close=self.close if closing else None)
-        else:  # a system that is not the project's, or one whose declaration has changed since
-            backend: Backend = connection.open(self.workshop)
-            handle = Handle(backend, on_close=backend.close)
-        try:
-            handle.ping()
-        except BaseException:
-            handle.close()
-            raise
-        return handle
-
-    @contextmanager
-    def lending(self, options: Mapping[str, object]) -> Iterator[tuple[Project, dict[str, object]]]:
-        """The options of a pipeline with names in place of open handles, which answer to them inside the block."""
-        from .engine.handle import Handle
-
-        named, lent = dict(options), list[str]()
-        try:
-            for keyword in ("source_connection", "target_connection"):
-                handle = named.get(keyword)
-                if isinstance(handle, Handle):
-                    name = f"{handle.name} ({keyword.removesuffix('_connection')} handle {id(handle)})"
-                    self._backends[name] = handle.backend
-                    named[keyword] = name
-                    lent.append(name)
-            if len(lent) == 2 and self._backends[lent[0]] is self._backends[lent[1]]:
-                named["source_connection"] = named["target_connection"]
-            yield self, named
-        finally:
-            for name in lent:
-                del self._backends[name]
+        return self.systems.connect(name, url, on_close=self.close if closing else None)
 
     def plan(self, pipeline: Pipeline, *, live: bool = True) -> Plan:
         """The steps of one run; calls the pipeline's function to learn its source."""
@@ -184,7 +143,7 @@ class Project:
             return call_scheduled(declared)
         if not (isinstance(declared, FanOut) and declared.continue_on_failure):
             for part in declared.parts:
-                check_steps(self._referring(part), self._systems(part)[1], self._names())
+                check_steps(self._referring(part), self.systems.of(part)[1], self._names())
         answer = self._answer(declared, records=not dry_run)
         if isinstance(answer, dict):
             return RunResult(answer)
@@ -201,7 +160,7 @@ class Project:
 
         place, plans = self._place(declared, live=False), []
         for part in declared.parts:
-            source, target = self._systems(part, place, live=False)
+            source, target = self.systems.of(part, place, live=False)
             shown = explain(self._planned(part, place, live=False), source, target)
             notes = [error.message for _, error in step_problems(self._referring(part), target, self._names())]
             plans.append(replace(shown, notes=(*shown.notes, *notes)))
@@ -238,7 +197,7 @@ class Project:
         failed = bool(whole.errors)
         for part in () if failed else declared.parts:
             found = Findings()
-            source, target = self._systems(part, place)
+            source, target = self.systems.of(part, place)
             with found.gathered():
                 plan = self._planned(part, place)
                 sql = sql or plan.read.sql
@@ -291,9 +250,7 @@ class Project:
 
     def close(self) -> None:
         """Let go of every system, and of the Spark session if this project started it."""
-        for backend in self._backends.values():
-            backend.close()
-        self._backends.clear()
+        self.systems.close()
         if self._started_spark:
             from .engine.session import close_session
 
@@ -310,9 +267,9 @@ class Project:
         first = declared.parts[0]
         if isinstance(declared, Pipeline) or not (lenient or declared.continue_on_failure):
             for part in declared.parts:
-                self._systems(part, live=live)
-        source = self._system(first, first.source_connection or first.target_connection, live=live)
-        target = self._system(first, first.target_connection, live=live) if first.parameters > 1 else source
+                self.systems.of(part, live=live)
+        source = self.systems.one(first, first.source_connection or first.target_connection, live=live)
+        target = self.systems.one(first, first.target_connection, live=live) if first.parameters > 1 else source
         try:
             answer = call_function(replace(first, name=declared.name), source, target, live=live)
         except FlowError as error:
@@ -339,7 +296,7 @@ class Project:
     def _planned(self, pipeline: Pipeline, place: Place | Rows | None, *, live: bool = True) -> Plan:
         from .engine.plan import build_plan
 
-        return build_plan(self._referring(pipeline), *self._systems(pipeline, place, live=live), place)
+        return build_plan(self._referring(pipeline), *self.systems.of(pipeline, place, live=live), place)
 
     def _run(
         self, plan: Plan, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
@@ -347,7 +304,7 @@ class Project:
         from .engine.post import check_steps, run_steps
         from .engine.run import Systems, run_plan
 
-        source, target = self._systems(plan.pipeline, plan.read.place)
+        source, target = self.systems.of(plan.pipeline, plan.read.place)
         check_steps(plan.pipeline, target, self._names())
         after = partial(run_steps, plan.pipeline, target, partial(self._refer, target))
         systems = Systems(source, target, self.workshop, self.bus)
@@ -362,8 +319,8 @@ class Project:
             result = self._run(plan, now=now, dry_run=True)
             counts = {name: count for name, count in result.items() if name.startswith(("rows_", "closed_"))}
         except FlowError as error:
-            counts = {"error": f"{type(error).__name__}: {error}"}
-        return explain(plan, *self._systems(plan.pipeline, plan.read.place), dry_run=counts)
+            counts = {"error": failure_text(error)}
+        return explain(plan, *self.systems.of(plan.pipeline, plan.read.place), dry_run=counts)
 
     def _refer(self, target: Backend, name: str, parent: ParentContext) -> Mapping[str, object] | None:
         """Run what a step refers to: a transform on its own connection or the load's, or a whole pipeline."""
@@ -391,53 +348,11 @@ class Project:
         """
         wanted = [(part.target_connection, part.name, each.name) for each in self.pipelines() for part in each.parts]
         for each in self.transforms():
-            if each.target_connection is not None or self._has_connection(DEFAULT):
+            if each.target_connection is not None or self.systems.knows(DEFAULT):
                 wanted.append((each.target_connection or DEFAULT, each.name, each.name))
         if name is None or name not in self._names():
             return list(dict.fromkeys((connection, name) for connection, _, _ in wanted))
         return list(dict.fromkeys((connection, recorded) for connection, recorded, own in wanted if own == name))
-
-    def _systems(
-        self, pipeline: Pipeline, place: Place | Rows | None = None, *, live: bool = True
-    ) -> tuple[Backend, Backend]:
-        """The source and the target; the function may have chosen who runs its query."""
-        source = getattr(place, "connection", None) or pipeline.source_connection
-        target = self._system(pipeline, pipeline.target_connection, live=live)
-        is_one = source in (None, pipeline.target_connection)
-        return (target if is_one else self._system(pipeline, str(source), live=live)), target
-
-    def _system(self, pipeline: Pipeline, name: str, *, live: bool) -> Backend:
-        try:
-            return self.backend(name) if live else self._closed_backend(name)
-        except ConnectionLookupError as error:
-            message = f"pipeline {pipeline.name!r}: {error.message}"
-            raise ConnectionLookupError(message, hint=error.hint, declared_at=pipeline.declared_at) from None
-
-    def _has_connection(self, name: str) -> bool:
-        try:
-            self._connection(name)
-        except ConnectionLookupError:
-            return False
-        return True
-
-    def _closed_backend(self, name: str) -> Backend:
-        """The system behind a connection as it was declared: it tells what can be told without opening it."""
-        backend: Backend = self._placed(self._connection(name)).open(self.workshop)
-        return backend
-
-    def _connection(self, name: str) -> Connection:
-        return find_connection(name, registry=self.registry, cwd=self.settings.project_dir).connection
-
-    def _placed(self, connection: Connection) -> Connection:
-        """The connection with its relative path begun in the project's folder; it shows itself as declared."""
-        if not isinstance(
-            connection, DuckDBConnection | SQLiteConnection | ObjectStoreLocalConnection | DeltaLocalConnection
-        ):
-            return connection
-        if connection.path == ":memory:" or (connection.path.startswith("${") and not connection.final):
-            return connection
-        path = self.settings.project_dir / Path(connection.path).expanduser()
-        return replace(connection, path=str(path), shown=connection.redacted())
 
     def _start_spark(self) -> SparkSession:
         from .engine.session import SessionOptions, is_running, open_session

@@ -24,7 +24,6 @@ __all__ = [
     "SecretResolver",
     "VaultResolver",
     "expand",
-    "has_reference",
     "register_resolver",
     "unregister_resolver",
 ]
@@ -147,7 +146,7 @@ def _vendor(secret: str) -> Iterator[None]:
     """The boundary to a vendor's client: what it raises becomes SecretError, without its text, which may quote."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # vendor boundary
         message = f"the {secret} cannot be read: {type(error).__name__}"
         raise SecretError(message, hint="check the reference and what the client may read") from error
 
@@ -185,11 +184,6 @@ def expand(text: None) -> None: ...
 def expand(text: str | None) -> str | None:
     """`text` with every ``${…}`` filled; None stays None."""
     return None if text is None else _REFERENCE.sub(lambda found: _fill(found[1]), text)
-
-
-def has_reference(text: str) -> bool:
-    """Whether `text` holds a ``${…}``."""
-    return _REFERENCE.search(text) is not None
 
 
 def _fill(reference: str) -> str:

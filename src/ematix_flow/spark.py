@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, Unpack, cast
 
-from .engine.frames import FrameLoad, read_spark, rows_of_frame, write_frame
+from .engine.frames import FrameLoad, FrameOptions, read_spark, rows_of_frame, write_frame
 from .engine.handle import Handle
 from .engine.result import RunResult
 from .errors import SpecTypeError
-from .spec.pipeline import DriftPolicy, Mode
-from .spec.place import TableRef
-from .spec.table import ManagedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,28 +29,13 @@ def write_spark_df(
     handle: Handle,
     df: DataFrame,
     qualified_name: str,
-    *,
-    mode: Mode,
-    target: type[ManagedTable] | None = None,
-    keys: Sequence[str] | None = None,
-    update_columns: Sequence[str] | None = None,
-    compare_columns: Sequence[str] | None = None,
-    event_timestamp_column: str | None = None,
-    on_drift: DriftPolicy | None = None,
+    **options: Unpack[FrameOptions],
 ) -> RunResult:
     """Load a Spark frame into a table, all of it or nothing; `write_df` says what the keywords mean."""
     rows = rows_of_frame(df, "write_spark_df", "a Spark DataFrame", spark=True)
-    options = {
-        "mode": mode,
-        "keys": keys,
-        "update_columns": update_columns,
-        "compare_columns": compare_columns,
-        "event_timestamp_column": event_timestamp_column,
-        "on_drift": on_drift,
-    }
-    load = FrameLoad(caller="write_spark_df", table=TableRef.parse(qualified_name), target=target, options=options)
+    load = FrameLoad.of("write_spark_df", qualified_name, options)
     result = write_frame(handle.backend, rows, load)
-    if target is None:
+    if load.target is None:
         result["path"] = "inferred"
     return result
 

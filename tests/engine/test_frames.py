@@ -62,8 +62,8 @@ class Bench:
     def __init__(self, system: str, folder: Path, spark: Callable[[], Any]) -> None:
         registry = Registry()
         registry.add_connection(CONNECTIONS[system](folder))
-        self.project = Project(Settings(project_dir=folder), registry)
-        self.project.workshop = Workshop(spark, folder / "scratch")
+        workshop = Workshop(spark, folder / "scratch")
+        self.project = Project(Settings(project_dir=folder), registry, workshop=workshop)
         self.target = self.project.backend("target")
 
     def load(self, frame: object, columns: dict[str, object], **options: Any) -> RunResult:

@@ -13,7 +13,7 @@ from ..errors import FlowError
 from ..spec.fan_out import FanOut
 from ..spec.pipeline import Pipeline
 from ..spec.place import Rows
-from ..spec.redaction import without_secrets
+from ..spec.redaction import failure_text, without_secrets
 from ..spec.registered import ScheduledPipeline
 from ..spec.table import Column
 from ..strategies.base import Change
@@ -183,7 +183,7 @@ def explain_unplanned(pipeline: Pipeline, error: FlowError) -> PreviewResult:
         guarantee="",
         plan_sql=(),
         plan_sql_label="",
-        dry_run_error=f"{type(error).__name__}: {error}",
+        dry_run_error=failure_text(error),
     )
     return PreviewResult(
         pipeline_name=pipeline.name,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..errors import FlowError, PartialRunError, StepError
 from ..spec.fan_out import FanOut
 from ..spec.pipeline import Pipeline
-from ..spec.redaction import without_secrets
+from ..spec.redaction import failure_text
 from .result import RunResult
 
 __all__ = ["run_parts"]
@@ -47,7 +47,7 @@ def _tell_of_others(fan_out: FanOut, failed: Pipeline, error: FlowError) -> None
 
 
 def _partial(fan_out: FanOut, results: RunResult, errors: dict[str, FlowError]) -> PartialRunError:
-    shown = {label: without_secrets(f"{type(error).__name__}: {error}") for label, error in errors.items()}
+    shown = {label: failure_text(error) for label, error in errors.items()}
     loaded = [fan_out.label(part) for part in fan_out.parts if fan_out.label(part) not in errors]
     outcome = {
         "pipeline": fan_out.name,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Required, TypedDict, cast
 
 from ..backends.arrow_files import column_types, find_rows, frame_reader
 from ..backends.base import Backend
 from ..backends.frames import spark_types
 from ..errors import SpecError, SpecTypeError
 from ..events import Bus
+from ..spec.declared import Declared
 from ..spec.infer import infer_table
+from ..spec.keywords import DriftPolicy, Mode, check_keywords
 from ..spec.origin import Origin, declared_at
 from ..spec.pipeline import Pipeline, build_pipeline
 from ..spec.place import Query, Rows, TableRef
@@ -25,7 +27,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FrameLoad", "read_arrow", "read_spark", "rows_of_frame", "write_frame"]
+__all__ = ["FrameLoad", "FrameOptions", "read_arrow", "read_spark", "rows_of_frame", "write_frame"]
+
+
+class FrameOptions(TypedDict, total=False):
+    """The keywords of `write_df` and `write_spark_df`, which mean what they mean for pipelines."""
+
+    mode: Required[Mode]
+    target: type[ManagedTable] | None
+    """The declared table; without it the frame describes the table."""
+    keys: Sequence[str] | None
+    update_columns: Sequence[str] | None
+    compare_columns: Sequence[str] | None
+    event_timestamp_column: str | None
+    on_drift: DriftPolicy | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +54,13 @@ class FrameLoad:
     """The declared table; None lets the frame describe it."""
     options: Mapping[str, object]
     """Keywords of a pipeline: the mode, keys and so on."""
+
+    @classmethod
+    def of(cls, caller: str, qualified_name: str, options: FrameOptions) -> FrameLoad:
+        """What a call of `caller` asks for; an unknown keyword suggests the nearest."""
+        check_keywords(Declared(name=caller, declared_at=declared_at()), options, FrameOptions.__annotations__)
+        rest: dict[str, object] = {key: value for key, value in options.items() if key != "target"}
+        return cls(caller=caller, table=TableRef.parse(qualified_name), target=options.get("target"), options=rest)
 
 
 def read_arrow(backend: Backend, sql: str) -> pa.Table:

@@ -18,7 +18,7 @@ from ..backends.sql_text import check_statement
 from ..errors import FlowError, SpecError, StepError, UnknownNameError, UnsupportedError, UserCodeError
 from ..spec.pipeline import Pipeline
 from ..spec.post import CallStep, PostStep, SqlStep, TransformRef, step_name
-from ..spec.redaction import without_secrets
+from ..spec.redaction import failure_text
 from ..spec.registered import RegisteredTransform
 from ..spec.run import Run
 from .handle import Handle
@@ -200,7 +200,7 @@ def _recorded(ledger: Ledger, run: Run, work: Callable[[], Metrics]) -> Run:
             None if metrics is None else json.dumps({str(name): value for name, value in metrics.items()}, default=str)
         )
     except BaseException as error:
-        failed = run.with_outcome("transform_failed", datetime.now(UTC), error=_failure(error))
+        failed = run.with_outcome("transform_failed", datetime.now(UTC), error=failure_text(error))
         try:
             ledger.end(failed)
         except FlowError as second:
@@ -209,7 +209,3 @@ def _recorded(ledger: Ledger, run: Run, work: Callable[[], Metrics]) -> Run:
     done = run.with_outcome("transform_success", datetime.now(UTC), metrics_json=text)
     ledger.end(done)
     return done
-
-
-def _failure(error: BaseException) -> str:
-    return without_secrets(f"{type(error).__name__}: {error}")

@@ -17,7 +17,7 @@ from ..errors import BackendError, CheckError, ConflictError, FlowError
 from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
 from ..spec.pipeline import Pipeline
 from ..spec.place import Rows, TableRef
-from ..spec.redaction import without_secrets
+from ..spec.redaction import failure_text
 from ..spec.run import Bookmark, Commit, Run
 from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query
@@ -76,7 +76,7 @@ def record_failure(pipeline: Pipeline, target: Backend, error: FlowError) -> Non
     )
     try:
         target.ledger.start(run)
-        target.ledger.end(run.with_outcome("failed", now, error=f"{type(error).__name__}: {error}"))
+        target.ledger.end(run.with_outcome("failed", now, error=failure_text(error)))
     except FlowError as second:
         error.add_note(f"The failed run could not be recorded either: {second}")
 
@@ -333,4 +333,4 @@ class _Execution:
 def _in_words(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted by the user"
-    return without_secrets(f"{type(error).__name__}: {error}")
+    return failure_text(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import ClassVar, Protocol, TypeGuard
@@ -31,7 +32,7 @@ class Normalizer(Protocol):
         """Postgres SQL text for the normalized value of the expression ``col``."""
 
 
-class Marker:
+class Marker(ABC):
     """What the normalizers of this package share, and what they say of themselves."""
 
     light: ClassVar[bool] = False
@@ -41,9 +42,9 @@ class Marker:
     derives: ClassVar[bool] = False
     """Takes no value: it makes one."""
 
+    @abstractmethod
     def to_sql(self, col: str) -> str:
         """SQL text for the normalized value of the expression ``col``."""
-        raise NotImplementedError
 
     def check_place(self, before: tuple[object, ...], type: ColumnType | None) -> None:
         """Refuse a place in which the marker cannot work: behind others, or on a column of some type."""

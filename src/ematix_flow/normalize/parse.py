@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, date, datetime, time
@@ -75,9 +76,9 @@ class _Attempt(Marker):
         parsed = f"{self.hook}({given})"
         return parsed if self.on_failure == "null" else f"COALESCE({parsed}, {self.default_sql()})"
 
+    @abstractmethod
     def default_sql(self) -> str:
         """The default as SQL text; SpecError where it is none for this parser."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["REDACTED", "is_secret", "redact", "redact_url", "without_secrets"]
+__all__ = ["REDACTED", "failure_text", "is_secret", "redact", "redact_url", "without_secrets"]
 
 REDACTED = "<redacted>"
 """What stands where a whole value was hidden; a part of a text becomes ``***``."""
@@ -96,3 +96,8 @@ def _hide_values(text: str, name: re.Pattern[str], value: re.Pattern[str]) -> st
 def _stars(value: str) -> str:
     quote = value[0] if value[0] in "'\"" and value[-1] == value[0] else ""
     return f"{quote}***{quote}"
+
+
+def failure_text(error: BaseException) -> str:
+    """An error as records and answers keep it: its kind and what it says, without secrets."""
+    return without_secrets(f"{type(error).__name__}: {error}")

@@ -1,0 +1,141 @@
+"""The systems of a project: opened when first asked for, kept, lent to handles, and closed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
+from .backends.lake_connection import DeltaLocalConnection
+from .backends.workshop import Workshop
+from .config import Found, all_connections, find_connection
+from .errors import ConnectionLookupError
+from .secrets import expand
+from .spec.connection import Connection
+from .spec.pipeline import Pipeline
+from .spec.registry import Registry
+
+if TYPE_CHECKING:
+    from .backends.base import Backend
+    from .engine.handle import Handle
+    from .spec.place import Place, Rows
+
+__all__ = ["OpenSystems"]
+
+
+class OpenSystems:
+    """What a project can reach by the names of its connections, and what of it is open."""
+
+    def __init__(self, registry: Registry, folder: Path, workshop: Workshop) -> None:
+        self._registry, self._folder, self._workshop = registry, folder, workshop
+        self._backends: dict[str, Backend] = {}
+
+    def connections(self) -> list[Found]:
+        """Every connection that can be found, with its origin."""
+        return all_connections(registry=self._registry, cwd=self._folder)
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a connection of that name."""
+        try:
+            self._connection(name)
+        except ConnectionLookupError:
+            return False
+        return True
+
+    def backend(self, name: str) -> Backend:
+        """The system behind a connection, its references filled; kept until all are closed."""
+        if name not in self._backends:
+            self._backends[name] = self._placed(self._connection(name).resolve(expand)).open(self._workshop)
+        return self._backends[name]
+
+    def of(
+        self, pipeline: Pipeline, place: Place | Rows | None = None, *, live: bool = True
+    ) -> tuple[Backend, Backend]:
+        """The source and the target of a pipeline; its function may have chosen who runs its query.
+
+        Unless `live`, they only tell what can be told without opening them.
+        """
+        source = getattr(place, "connection", None) or pipeline.source_connection
+        target = self.one(pipeline, pipeline.target_connection, live=live)
+        is_one = source in (None, pipeline.target_connection)
+        return (target if is_one else self.one(pipeline, str(source), live=live)), target
+
+    def one(self, pipeline: Pipeline, name: str, *, live: bool) -> Backend:
+        """One system of a pipeline; an error about its connection names the pipeline."""
+        try:
+            return self.backend(name) if live else self._closed(name)
+        except ConnectionLookupError as error:
+            message = f"pipeline {pipeline.name!r}: {error.message}"
+            raise ConnectionLookupError(message, hint=error.hint, declared_at=pipeline.declared_at) from None
+
+    def connect(self, name: str, url: str | None, on_close: Callable[[], None] | None = None) -> Handle:
+        """An open handle of a connection; with `url`, of the system that it names, whatever is declared.
+
+        What is open already is shared, and stays open when the handle is closed; `on_close` is called then.
+        """
+        from .engine.handle import Handle
+
+        found = find_connection(name, url=url, registry=self._registry, cwd=self._folder)
+        connection = self._placed(found.connection.resolve(expand))
+        kept = self._backends.get(name)
+        if url is None and kept is None:
+            kept = self._backends[name] = connection.open(self._workshop)
+        if url is None and kept is not None and kept.connection == connection:
+            handle = Handle(kept, on_close=on_close)
+        else:  # a system that is not the project's, or one whose declaration has changed since
+            backend: Backend = connection.open(self._workshop)
+            handle = Handle(backend, on_close=backend.close)
+        try:
+            handle.ping()
+        except BaseException:
+            handle.close()
+            raise
+        return handle
+
+    @contextmanager
+    def lent(self, options: Mapping[str, object]) -> Iterator[dict[str, object]]:
+        """The options of a pipeline with names in place of open handles, which answer to them inside the block."""
+        from .engine.handle import Handle
+
+        named, lent = dict(options), list[str]()
+        try:
+            for keyword in ("source_connection", "target_connection"):
+                handle = named.get(keyword)
+                if isinstance(handle, Handle):
+                    name = f"{handle.name} ({keyword.removesuffix('_connection')} handle {id(handle)})"
+                    self._backends[name] = handle.backend
+                    named[keyword] = name
+                    lent.append(name)
+            if len(lent) == 2 and self._backends[lent[0]] is self._backends[lent[1]]:
+                named["source_connection"] = named["target_connection"]
+            yield named
+        finally:
+            for name in lent:
+                del self._backends[name]
+
+    def close(self) -> None:
+        """Let go of everything that is open."""
+        for backend in self._backends.values():
+            backend.close()
+        self._backends.clear()
+
+    def _closed(self, name: str) -> Backend:
+        backend: Backend = self._placed(self._connection(name)).open(self._workshop)
+        return backend
+
+    def _connection(self, name: str) -> Connection:
+        return find_connection(name, registry=self._registry, cwd=self._folder).connection
+
+    def _placed(self, connection: Connection) -> Connection:
+        """The connection with its relative path begun in the project's folder; it shows itself as declared."""
+        if not isinstance(
+            connection, DuckDBConnection | SQLiteConnection | ObjectStoreLocalConnection | DeltaLocalConnection
+        ):
+            return connection
+        if connection.path == ":memory:" or (connection.path.startswith("${") and not connection.final):
+            return connection
+        path = self._folder / Path(connection.path).expanduser()
+        return replace(connection, path=str(path), shown=connection.redacted())
