@@ -42,13 +42,16 @@ def apply_normalization(
     Without normalizers and transforms it is ``sql`` itself. SQLite runs it on connections of this package alone, which
     know its functions.
     """
+    from .backends.dialect import Dialect
     from .backends.duckdb_dialect import DuckDBDialect
+    from .backends.postgres_dialect import PostgresDialect
     from .backends.spark_dialect import SparkDialect
     from .backends.sqlite_dialect import SqliteDialect
     from .engine.transform import assumed_names, cleaned_query, pushed_sql
     from .spec.pipeline import build_pipeline
 
-    engines = {"spark": SparkDialect, "duckdb": DuckDBDialect, "sqlite": SqliteDialect}
+    known = (SparkDialect(), DuckDBDialect(), SqliteDialect(), PostgresDialect())
+    engines: dict[str, Dialect] = {engine.name: engine for engine in known}
     if dialect not in engines:
         raise SpecError(f"there is no engine {dialect!r}", hint=nearest("engine", dialect, engines))
     options = {"target": cls, "mode": "append", "name": cls.__name__, "transforms_pre": list(transforms_pre)}
@@ -56,6 +59,6 @@ def apply_normalization(
     columns = pipeline.table.columns
     if not pipeline.transforms_pre and not any(column.normalizers for column in columns):
         return sql
-    engine = engines[dialect]()
+    engine = engines[dialect]
     rows = cleaned_query(pipeline, columns, assumed_names(pipeline, columns, engine), engine)
     return pushed_sql(sql, rows, engine, None, None)

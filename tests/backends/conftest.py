@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ematix_flow.connections import DuckDBConnection, MemoryConnection, ObjectStoreLocalConnection, SQLiteConnection
+from ematix_flow.connections import (
+    DuckDBConnection,
+    MemoryConnection,
+    ObjectStoreLocalConnection,
+    PostgresConnection,
+    SQLiteConnection,
+)
 from ematix_flow.errors import UnsupportedError
 from ematix_flow.spec.connection import Connection
 from ematix_flow.types import Bytes
 from tests.backends.lab import Lab, Lane, System
+from tests.servers import empty_postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +43,12 @@ SYSTEMS = (
         "sqlite", lambda name, folder: SQLiteConnection(name, str(folder / "shop.db")), pushed=True, keeps_nan=False
     ),
     System("sqlite_memory", lambda name, _: SQLiteConnection(name, ":memory:"), pushed=True, keeps_nan=False),
+    System(
+        "postgres",
+        lambda name, _: PostgresConnection(name, empty_postgres(name)),
+        pushed=True,
+        marks=(pytest.mark.server,),
+    ),
     System("memory", lambda name, _: MemoryConnection(name)),
     System("parquet", files("parquet"), gaps=NO_ROW_CHANGES),
     # The ORC library moves fractions of the last second before 1970 by a second.
@@ -51,7 +64,7 @@ LANES = (
     # Files can be a source too, but rows in memory are seeded faster.
     *(Lane(system, "cross_db", BY_NAME["memory"]) for system in SYSTEMS if system.gaps),
 )
-USUAL = ("duckdb_memory", "sqlite", "memory", "parquet")
+USUAL = ("duckdb_memory", "sqlite", "postgres", "memory", "parquet")
 """The systems that every test runs on; tests that say `everywhere` run on all of them."""
 
 
@@ -65,7 +78,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL)]
     lanes = [lane for lane in lanes if concerned(lane)]
     marks = {"same_db": (), "cross_db": (pytest.mark.slow,)}
-    metafunc.parametrize("lane", [pytest.param(lane, id=str(lane), marks=marks[lane.path]) for lane in lanes])
+    metafunc.parametrize(
+        "lane", [pytest.param(lane, id=str(lane), marks=(*marks[lane.path], *lane.system.marks)) for lane in lanes]
+    )
 
 
 @pytest.fixture

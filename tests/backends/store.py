@@ -82,8 +82,7 @@ class SqlStore(Store):
         name, dialect = self.backend.relation_sql(table), self.backend.dialect
         columns = ", ".join(f"{dialect.quote(each)} {dialect.type_name(kind)}" for each, kind in types.items())
         marks = ", ".join("?" for _ in types)
-        with self.backend.creating(), self.backend.session() as connection:
-            self.backend.ensure_schema(connection, table.schema)
+        self.make_schema(table.schema)
         connection = self.backend.connect()
         connection.execute("BEGIN")
         connection.execute(f"DROP TABLE IF EXISTS {name}")
@@ -93,6 +92,11 @@ class SqlStore(Store):
             connection.execute(f"INSERT INTO {name} VALUES ({marks})", values)
         connection.execute("COMMIT")
         connection.close()
+
+    def make_schema(self, schema: str) -> None:
+        """Make the schema, and the file that it is in."""
+        with self.backend.creating(), self.backend.session() as connection:
+            self.backend.ensure_schema(connection, schema)
 
     def get(self, table: TableRef) -> list[Row]:
         if self.backend.columns(table) is None:
@@ -143,6 +147,34 @@ class SQLiteStore(SqlStore):
                 return int(value)
             case _:
                 return value
+
+
+class PostgresStore(SqlStore):
+    """PostgreSQL, by its driver."""
+
+    def make_schema(self, schema: str) -> None:
+        with self.backend.session() as connection:
+            self.backend.ensure_schema(connection, schema)
+
+    def put(self, table: TableRef, types: Mapping[str, ColumnType], rows: Sequence[Row]) -> None:
+        name, dialect = self.backend.relation_sql(table), self.backend.dialect
+        columns = ", ".join(f"{dialect.quote(each)} {dialect.type_name(kind)}" for each, kind in types.items())
+        self.make_schema(table.schema)
+        connection = self.backend.connect().psycopg
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
+        connection.execute(f"CREATE TABLE {name} ({columns})")
+        marks = ", ".join("%s" for _ in types)
+        values = [tuple(row[each] for each in types) for row in rows]
+        connection.cursor().executemany(f"INSERT INTO {name} VALUES ({marks})", values)
+        connection.close()
+
+    def select(self, sql: str) -> list[Row]:
+        connection = self.backend.connect().psycopg
+        cursor = connection.execute(sql)
+        names = [column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        connection.close()
+        return rows
 
 
 class MemoryStore(Store):
@@ -221,6 +253,7 @@ _WIDE = Context(prec=60)
 _STORES: Mapping[str, type[Store]] = {
     "duckdb": DuckDBStore,
     "sqlite": SQLiteStore,
+    "postgres": PostgresStore,
     "memory": MemoryStore,
     "object_store_local": FilesStore,
 }

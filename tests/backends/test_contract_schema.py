@@ -183,8 +183,7 @@ def test_a_table_made_by_somebody_else_takes_loads(load: Lab) -> None:
             ("_batch_id", UUID(), " NOT NULL"),
         )
     )
-    with load.target.creating(), load.target.session() as connection:  # type: ignore[attr-defined]
-        load.target.ensure_schema(connection, "shop")  # type: ignore[attr-defined]
+    load.store.make_schema("shop")
     load.store.execute(f"CREATE TABLE {name} ({kinds})")
     assert load("id | v", "1 | a").rows_inserted == 1
     with load.refused(FlowError, "id=1"):

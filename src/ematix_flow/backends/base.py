@@ -263,13 +263,9 @@ class Backend(ABC):
         """The rows of a query, as of now, in the memory of this process."""
         return self.read(query).toArrow()
 
-    def query_columns(self, sql: str) -> tuple[str, ...]:
-        """The column names a query would give; only systems that can be pushed to answer."""
+    def query_columns(self, sql: str) -> tuple[QueryColumn, ...]:
+        """The columns a query would give; only systems that can be pushed to answer."""
         raise self._runs_no_queries()
-
-    def query_types(self, sql: str) -> Mapping[str, ColumnType]:
-        """The types of a query's columns, as far as the system knows them and the catalogue has them."""
-        return {}
 
     def user_sql(self, sql: str) -> str:
         """A user's query as this system must be given it."""

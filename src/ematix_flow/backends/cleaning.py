@@ -134,8 +134,8 @@ class CleaningDialect(CastingDialect):
         if self.is_text(value):
             return of_text
         return choose(
-            (one_of(self.kind(value), self.float_kinds), of_float),
-            (one_of(self.kind(value), self.text_kinds), of_text),
+            (self.is_kind(value, self.float_kinds), of_float),
+            (self.is_kind(value, self.text_kinds), of_text),
             default=of_number,
         )
 
@@ -149,7 +149,7 @@ class CleaningDialect(CastingDialect):
         of_text = choose((self.matches(text, PLAIN_NUMBER), attempt))
         if self.is_text(value):
             return of_text
-        return choose((one_of(self.kind(value), self.text_kinds), of_text), default=attempt.copy())
+        return choose((self.is_kind(value, self.text_kinds), of_text), default=attempt.copy())
 
     def _strict_numeric(self, node: exp.Expr) -> exp.Expression:
         value, precision, scale = node.expressions
@@ -161,7 +161,7 @@ class CleaningDialect(CastingDialect):
         text = self.text_of(value)
         branches: list[tuple[exp.Expr, exp.Expr]] = []
         if not self.is_text(value):
-            typed = one_of(self.kind(value), (self.boolean_kind,))
+            typed = self.is_kind(value, (self.boolean_kind,))
             branches.append((typed, exp.EQ(this=text, expression=text_literal("true"))))
         for sign, truth in (("+", exp.true()), ("-", exp.false())):
             meant = [word.name[1:] for word in words if word.name.startswith(sign)]
@@ -194,8 +194,8 @@ class CleaningDialect(CastingDialect):
         if node.meta.get(INSTANT):
             return local
         text = self.convert(value, self.text_type)
-        has_offset = exp.and_(one_of(self.kind(value), self.text_kinds), self.matches(text, _OFFSET))
-        is_instant = one_of(self.kind(value), (self.instant_kind,))
+        has_offset = exp.and_(self.is_kind(value, self.text_kinds), self.matches(text, _OFFSET))
+        is_instant = self.is_kind(value, (self.instant_kind,))
         return choose((is_instant, local), (has_offset, local.copy()), default=self.from_local(moment, zone))
 
     def _truncate_time(self, node: exp.Expr) -> exp.Expression:

@@ -7,11 +7,12 @@ What an engine cannot say exactly it does not say: `Dialect.missing` names it, a
 
 from __future__ import annotations
 
+import copy
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from sqlglot import exp
 
@@ -33,7 +34,7 @@ from ..types import (
     TimestampTZ,
 )
 from .expression import call, choose, first_characters, joined, one_of, text_literal
-from .hooks import HOOKS, IS_TEXT, TEXT_CALLS, Hook
+from .hooks import HOOKS, IS_TEXT, KIND, TEXT_CALLS, Hook
 from .template import TRUE_WORDS, Template, text_shape
 
 __all__ = ["CastingDialect", "Dialect", "KnownTypes", "utc_text"]
@@ -51,6 +52,19 @@ class Dialect(ABC):
     """Per kind of type, the name in DDL."""
     known_types: ClassVar[KnownTypes]
     max_precision: ClassVar[int | None] = 38
+    _kinds: Mapping[str, str] = {}
+
+    def knowing(self, kinds: Mapping[str, str]) -> Self:
+        """This dialect for rows whose columns have these types, in the engine's own words."""
+        knowing = copy.copy(self)
+        knowing._kinds = {name.casefold(): kind for name, kind in kinds.items()}
+        return knowing
+
+    def source_column(self, name: str) -> exp.Column:
+        """A column of the source's rows, with its type where that is known."""
+        column = exp.column(name, quoted=True)
+        column.meta[KIND] = self._kinds.get(name.casefold()) or None
+        return column
 
     def quote(self, *parts: str) -> str:
         """A name, or a dotted path of names, as an identifier."""
@@ -93,6 +107,14 @@ class Dialect(ABC):
     @abstractmethod
     def instant(self, value: datetime) -> exp.Expression:
         """A moment in time as a typed literal."""
+
+    def compared_type(self, type: ColumnType) -> ColumnType:
+        """The type in which values are compared: another where the engine cannot compare its own."""
+        return type
+
+    def compared(self, value: exp.Expression, type: ColumnType) -> exp.Expression:
+        """A value of a declared type, in the type that it is compared in."""
+        return value
 
     def literal(self, text: str, type: ColumnType) -> exp.Expression:
         """A value that is given as its canonical text."""
@@ -239,6 +261,9 @@ class CastingDialect(Dialect):
     float_kinds: ClassVar[tuple[str, ...]]
     """What TYPEOF says of numbers of single and of double precision."""
 
+    def is_text(self, value: exp.Expr) -> bool:
+        return self.known_kind(value) in self.text_kinds or super().is_text(value)
+
     @abstractmethod
     def matches(self, text: exp.Expr, shape: str) -> exp.Expression:
         """Whether the whole text has the shape of a regular expression."""
@@ -259,7 +284,7 @@ class CastingDialect(Dialect):
         text = call("TRIM", self.convert(value, self.text_type))
         alien = exp.Not(this=self.matches(text, shape))
         read = choose((alien, self.misfit(value, type)), default=self.cast_text(text.copy(), type))
-        return choose((one_of(self.kind(value), self.text_kinds), read), default=typed)
+        return choose((self.is_kind(value, self.text_kinds), read), default=typed)
 
     def cast_text(self, text: exp.Expr, type: ColumnType) -> exp.Expression:
         """The value that a text of the type's shape means."""
@@ -285,12 +310,12 @@ class CastingDialect(Dialect):
                 number = self.convert(self.convert(value, self.text_type), "DOUBLE")
                 exact = self.convert(value, "DECIMAL(38, 9)")
                 return choose(
-                    (one_of(self.kind(value), self.whole_types), plain),
-                    (one_of(self.kind(value), self.float_kinds), self._whole(number, plain, value, type)),
+                    (self.is_kind(value, self.whole_types), plain),
+                    (self.is_kind(value, self.float_kinds), self._whole(number, plain, value, type)),
                     default=self._whole(exact, self.convert(exact, self.type_name(type)), value, type),
                 )
             case Float():
-                wide = one_of(self.kind(value), self.float_kinds[1:])
+                wide = self.is_kind(value, self.float_kinds[1:])
                 return choose((wide, self._bounded(value, type)), default=plain)
             case Text():
                 return self.shown(value)
@@ -340,6 +365,20 @@ class CastingDialect(Dialect):
         """The name of the value's own type."""
         return call("TYPEOF", value.copy())
 
+    def is_kind(self, value: exp.Expr, kinds: Sequence[str]) -> exp.Expr:
+        """Whether the value's own type is one of these: asked of the engine only where it is not known."""
+        known = self.known_kind(value)
+        if known is None:
+            return one_of(self.kind(value), kinds)
+        return exp.true() if known in kinds else exp.false()
+
+    def known_kind(self, value: exp.Expr) -> str | None:
+        """What TYPEOF would say, where that is known."""
+        while isinstance(value, exp.Paren):
+            value = value.this
+        is_literal = isinstance(value, exp.Literal) and value.is_string
+        return self.text_kinds[0] if is_literal else value.meta.get(KIND)
+
     def misfit(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         """Refuses a value that does not fit a declared type."""
         message = self.concat([text_literal(f"a value does not fit {type}: "), self.convert(value, self.text_type)])
@@ -363,7 +402,7 @@ class CastingDialect(Dialect):
         name = self.type_name(type)
         text = self.convert(value, self.text_type)
         attempts = [self.convert(self.reshape(text, template, iso), name, attempt=True) for template, iso in templates]
-        typed = one_of(self.kind(value), self.time_types)
+        typed = self.is_kind(value, self.time_types)
         return choose((typed, self.convert(value, name, attempt=True)), default=call("COALESCE", *attempts))
 
 

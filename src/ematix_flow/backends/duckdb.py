@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Literal
 
 from sqlglot import exp
 
@@ -14,8 +14,8 @@ from ..errors import BackendError, ConflictError, ConnectError, FlowError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
-from ..types import ColumnType, TimestampTZ
-from .base import Actual, ActualColumn, Brought, Capabilities
+from ..types import TimestampTZ
+from .base import Actual, ActualColumn, Brought, Capabilities, QueryColumn
 from .connection import DuckDBConnection
 from .duckdb_dialect import DuckDBDialect
 from .duckdb_macros import MACROS
@@ -130,11 +130,10 @@ class DuckDBBackend(EmbeddedBackend):
         )
         return Actual(tuple(columns), keyed=bool(keys))
 
-    def query_types(self, sql: str) -> Mapping[str, ColumnType]:
+    def query_columns(self, sql: str) -> tuple[QueryColumn, ...]:
         with self.session() as connection:
             rows = connection.execute(f"DESCRIBE SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source").fetchall()
-        known = {str(row[0]): self.dialect.column_type(str(row[1])) for row in rows}
-        return {name: kind for name, kind in known.items() if kind is not None}
+        return tuple(QueryColumn(str(name), str(kind)) for name, kind, *_ in rows)
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         described = connection.execute(f"DESCRIBE SELECT * FROM (\n{sql}\n) AS _source").fetchall()
@@ -142,7 +141,7 @@ class DuckDBBackend(EmbeddedBackend):
         file = exp.Literal.string(str(folder / "rows.parquet")).sql("duckdb")
         connection.execute(f"COPY (SELECT {shown} FROM (\n{sql}\n) AS _source) TO {file} (FORMAT parquet)")
 
-    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> None:
+    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["VIEW"]:
         files = exp.Literal.string(f"{staged}/*.parquet").sql("duckdb")
         names = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({files})").fetchall()
         types = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
@@ -152,6 +151,7 @@ class DuckDBBackend(EmbeddedBackend):
         ]
         select = self.dialect.render(exp.select(*shown), {}, {})
         connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS {select} FROM read_parquet({files})")
+        return "VIEW"
 
     def bring(self, folder: Path) -> Brought:
         files = exp.Literal.string(f"{folder}/*.parquet").sql("duckdb")

@@ -28,7 +28,7 @@ from ..types import (
 from .cleaning import CleaningDialect
 from .dialect import KnownTypes
 from .duckdb_macros import LOWER, UPPER
-from .expression import call, choose, one_of, plain_text, text_literal
+from .expression import call, choose, plain_text, text_literal
 from .template import Template
 
 __all__ = ["DuckDBDialect"]
@@ -69,12 +69,12 @@ class DuckDBDialect(CleaningDialect):
 
     def cast_typed(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         plain = super().cast_typed(value, type)
-        is_text = one_of(self.kind(value), self.text_kinds)
+        is_text = self.is_kind(value, self.text_kinds)
         match type:
             case Numeric():
                 # A float is rounded as it is written, not as it is stored: 1.005 at scale 2 is 1.01.
                 written = self.convert(self.convert(self.convert(value, "DOUBLE"), "VARCHAR"), self.type_name(type))
-                return choose((one_of(self.kind(value), self.float_kinds), written), default=plain)
+                return choose((self.is_kind(value, self.float_kinds), written), default=plain)
             case Bytes():
                 # A cast from text would read backslashes as escapes.
                 return choose((is_text, call("ENCODE", self.convert(value, "VARCHAR"))), default=plain)
@@ -98,9 +98,9 @@ class DuckDBDialect(CleaningDialect):
         double = self.convert(self.convert(value, "DOUBLE"), "VARCHAR")
         return choose(
             (is_decimal, led),
-            (one_of(self.kind(value), self.float_kinds), double),
-            (one_of(self.kind(value), ("TIMESTAMP WITH TIME ZONE",)), bare),
-            (one_of(self.kind(value), ("BLOB",)), call("DECODE", self.convert(value, "BLOB"))),
+            (self.is_kind(value, self.float_kinds), double),
+            (self.is_kind(value, ("TIMESTAMP WITH TIME ZONE",)), bare),
+            (self.is_kind(value, ("BLOB",)), call("DECODE", self.convert(value, "BLOB"))),
             default=plain,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from sqlglot import exp
 
@@ -14,9 +15,18 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def choose(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
-    """The value beside the first true condition."""
-    return exp.Case(ifs=[exp.If(this=condition, true=then) for condition, then in branches], default=default)
+def choose(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Expression:
+    """The value beside the first true condition; conditions whose truth is known already are not asked."""
+    asked: list[exp.If] = []
+    for condition, then in branches:
+        if isinstance(condition, exp.Boolean) and condition.this:
+            default = then
+            break
+        if not isinstance(condition, exp.Boolean):
+            asked.append(exp.If(this=condition, true=then))
+    if not asked:
+        return exp.null() if default is None else cast("exp.Expression", default)
+    return exp.Case(ifs=asked, default=default)
 
 
 def text_literal(text: str) -> exp.Expression:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-__all__ = ["DECLARED", "HOOKS", "INSTANT", "IS_TEXT", "TEXT_CALLS", "Hook"]
+__all__ = ["DECLARED", "HOOKS", "INSTANT", "IS_TEXT", "KIND", "TEXT_CALLS", "Hook"]
 
 Hook = Callable[[exp.Expr], exp.Expression]
 """What an engine says in place of the call of a hook."""
@@ -34,5 +34,6 @@ TEXT_CALLS = ("TEXT_OF", "REGEX_REPLACE", "FIRST_CHARACTERS", "REGEXP_REPLACE", 
     "EMATIX_UPPER", "EMATIX_REGEX_REPLACE", "EMATIX_FIRST_CHARACTERS")  # fmt: skip
 """Calls whose result is text."""
 
-IS_TEXT, DECLARED, INSTANT = "is_text", "declared", "instant"
-"""What is noted on expressions: that one gives text, its column's declared type, that its value is an instant."""
+IS_TEXT, DECLARED, INSTANT, KIND = "is_text", "declared", "instant", "kind"
+"""What is noted on expressions: that one gives text, its column's declared type, that its value is an instant, and the
+type that its value has, in the engine's own words."""

@@ -16,9 +16,18 @@ class PostgresConnection(Connection):
 
     kind: ClassVar[str] = "postgres"
     schemes: ClassVar[tuple[str, ...]] = ("postgres", "postgresql")
+    backend: ClassVar[str] = "postgres:PostgresBackend"
 
     url: str
-    """`postgres://user:password@host:5432/database`."""
+    """`postgres://user:password@host:5432/database`; options of libpq such as `?sslmode=verify-full` are kept."""
+    connect_timeout: int = 10
+    """Seconds to wait for the server to answer."""
+    lock_timeout: int = 60
+    """Seconds to wait for a lock that somebody else holds; 0 waits for ever."""
+    statement_timeout: int = 0
+    """Seconds that one statement may take; 0 sets no bound."""
+    application_name: str = "ematix-flow"
+    """What the server's own lists call these connections."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from sqlglot import exp, parse_one
@@ -29,7 +29,7 @@ from ..types import (
 )
 from .cleaning import CleaningDialect
 from .dialect import KnownTypes
-from .expression import call, choose, joined, one_of, plain_text, text_literal
+from .expression import call, choose, joined, plain_text, text_literal
 from .hooks import DECLARED
 from .template import Template
 
@@ -59,14 +59,6 @@ class SparkDialect(CleaningDialect):
         "CHAR": String, "DATE": Date(), "TIMESTAMP_NTZ": Timestamp(), "TIMESTAMP": TimestampTZ(), "BINARY": Bytes(),
     }  # fmt: skip
 
-    def __init__(self, *, no_floats: Iterable[str] = (), texts: Iterable[str] = ()) -> None:
-        # Columns of known types need no branches for others: Spark's parser pays dearly for long expressions.
-        self._no_floats = frozenset(name.casefold() for name in no_floats)
-        self._texts = frozenset(name.casefold() for name in texts)
-
-    def is_text(self, value: exp.Expr) -> bool:
-        return (isinstance(value, exp.Column) and value.name.casefold() in self._texts) or super().is_text(value)
-
     def cast_text(self, text: exp.Expr, type: ColumnType) -> exp.Expression:
         match type:
             case UUID():
@@ -82,10 +74,10 @@ class SparkDialect(CleaningDialect):
         plain = self.convert(value, self.type_name(type))
         match type:
             case UUID():
-                return choose((one_of(self.kind(value), ("void",)), plain), default=self.misfit(value, type))
+                return choose((self.is_kind(value, ("void",)), plain), default=self.misfit(value, type))
             case TimestampTZ():
                 # Spark would read a number as seconds since 1970.
-                timely = one_of(self.kind(value), (*self.time_types, "void"))
+                timely = self.is_kind(value, (*self.time_types, "void"))
                 return choose((timely, plain), default=self.misfit(value, type))
             case JSON() | JSONB():
                 return choose((_is_broken(plain), self.misfit(value, type)), default=plain.copy())
@@ -97,7 +89,7 @@ class SparkDialect(CleaningDialect):
                 text = self._decoded(value)
                 too_long = exp.GT(this=call("LENGTH", text), expression=exp.Literal.number(length))
                 return choose(
-                    (one_of(self.kind(value), self.float_kinds), number),
+                    (self.is_kind(value, self.float_kinds), number),
                     (too_long, self.misfit(value, type)),
                     default=text.copy(),
                 )
@@ -105,9 +97,7 @@ class SparkDialect(CleaningDialect):
                 return super().cast_typed(value, type)
 
     def shown(self, value: exp.Expr) -> exp.Expression:
-        if isinstance(value, exp.Column) and value.name.casefold() in self._no_floats:
-            return self._decoded(value)
-        is_float = one_of(self.kind(value), self.float_kinds)
+        is_float = self.is_kind(value, self.float_kinds)
         return choose((is_float, self._float_text(value)), default=self._decoded(value))
 
     def text(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
@@ -162,12 +152,12 @@ class SparkDialect(CleaningDialect):
         # By way of text, because not every type becomes a float, and this stands in queries over all of them.
         plain = self.convert(value, self.text_type)
         single = self.convert(self.convert(plain, "FLOAT"), "DOUBLE")
-        number = choose((one_of(self.kind(value), ("float",)), single), default=self.convert(plain, "DOUBLE"))
+        number = choose((self.is_kind(value, ("float",)), single), default=self.convert(plain, "DOUBLE"))
         return _FLOAT_TEXT.transform(lambda node: number if isinstance(node, exp.Placeholder) else node)
 
     def _decoded(self, value: exp.Expr) -> exp.Expression:
         plain = self.convert(value, self.text_type)
-        is_binary = one_of(self.kind(value), ("binary",))
+        is_binary = self.is_kind(value, ("binary",))
         return choose((is_binary, call("VALIDATE_UTF8", plain)), default=plain.copy())
 
 

@@ -6,11 +6,11 @@ A database adds facts (its dialect, its reflection, how rows travel between it a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from sqlglot import exp
 
@@ -20,9 +20,8 @@ from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Commit
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Change
-from ..types import ColumnType
 from .base import Actual, Backend, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange
-from .sql_change import STAGED, bind, change_statements
+from .sql_change import STAGED, Spelling, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
 from .sql_ddl import change_table
 from .sql_ledger import SqlLedger
@@ -87,8 +86,8 @@ class SqlBackend(Backend):
         return folder
 
     @abstractmethod
-    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> None:
-        """Make what `receive` left answer to the temporary name STAGED, in the table's types."""
+    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["TABLE", "VIEW"]:
+        """Make what `receive` left answer to the temporary name STAGED, in the table's types; tells as what."""
 
     @abstractmethod
     def rows_changed(self, cursor: SqlCursor) -> int:
@@ -101,6 +100,10 @@ class SqlBackend(Backend):
     def table_name(self, table: TableRef) -> exp.Table:
         """The table as this database names it."""
         return exp.table_(table.name, db=table.schema, quoted=True)
+
+    def index_name(self, index: TableRef) -> str:
+        """An index beside its table, as a statement that creates it names it."""
+        return self.relation_sql(index)
 
     def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
         """Create the schema where it is missing."""
@@ -153,6 +156,10 @@ class SqlBackend(Backend):
                 roll_back(connection, error)
                 raise
 
+    def attempt(self, connection: SqlConnection) -> AbstractContextManager[object]:
+        """A part of a transaction that may fail, while what was done before it stays."""
+        return nullcontext()
+
     def read(self, place: Place) -> DataFrame:
         """The rows at `place`, exported once to Parquet and read by Spark from there."""
         folder = self.workshop.folder("read")
@@ -185,20 +192,34 @@ class SqlBackend(Backend):
         """The table as this database names it, in text."""
         return self.table_name(table).sql(self.dialect.name)
 
-    def bound(self, query: exp.Query, target: TableRef) -> exp.Query:
+    def bound(self, query: exp.Query, table: Table) -> exp.Query:
         """The query over this database's own tables instead of the logical names."""
-        return bind(query, {INCOMING: exp.table_(STAGED, quoted=True), TARGET: self.table_name(target)})
+        return bind(query, {INCOMING: exp.table_(STAGED, quoted=True), TARGET: self._comparable(table)})
+
+    def _comparable(self, table: Table) -> exp.Table | exp.Subquery:
+        """The table, with its columns in types that this database can compare; incoming rows are in them already."""
+        target = self.table_name(TableRef(table.schema, table.name))
+        kinds = {column.name: column.type for column in table.columns}
+        if all(self.dialect.compared_type(kind) == kind for kind in kinds.values()):
+            return target
+        columns = ((exp.column(name, quoted=True), kind) for name, kind in kinds.items())
+        shown = [self.dialect.compared(column, kind).as_(column.name, quoted=True) for column, kind in columns]
+        return exp.select(*shown).from_(target).subquery()
+
+    def spelling(self, table: Table, render: Callable[[exp.Query], str]) -> Spelling:
+        """How this database says changes to a table."""
+        casts = {
+            column.name: self.dialect.type_name(column.type)
+            for column in table.columns
+            if self.dialect.compared_type(column.type) != column.type
+        }
+        return Spelling(self.relation_sql(TableRef(table.schema, table.name)), self.dialect.quote, render, casts)
 
     def explain(self, table: Table, change: Change) -> Sequence[str]:
         """The statements that would make the change; the run's own values stand as placeholders such as `:now`."""
-        target = TableRef(table.schema, table.name)
         types = {column.name: column.type for column in table.columns}
-        statements = change_statements(
-            change,
-            self.relation_sql(target),
-            self.dialect.quote,
-            lambda query: self.dialect.render(self.bound(query, target), {}, types),
-        )
+        spelling = self.spelling(table, lambda query: self.dialect.render(self.bound(query, table), {}, types))
+        statements = change_statements(change, spelling)
         return tuple(statement.sql for statement in statements)
 
     def evaluate(self, sql: str, *, attach: str | None = None) -> None:
@@ -240,18 +261,11 @@ class SqlBackend(Backend):
             if change is not None:
                 change_table(self, connection, change)
 
-    def query_columns(self, sql: str) -> tuple[str, ...]:
-        """The column names a query would give."""
+    def query_columns(self, sql: str) -> tuple[QueryColumn, ...]:
+        """The columns a query would give."""
         with self.session() as connection:
             cursor = connection.execute(f"SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source LIMIT 0")
-            return tuple(str(column[0]) for column in cursor.description or ())
-
-    def query_types(self, sql: str) -> Mapping[str, ColumnType]:
-        """The types a query would give, as far as the driver tells them."""
-        with self.session() as connection:
-            cursor = connection.execute(f"SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source LIMIT 0")
-            found = {str(column[0]): self.dialect.column_type(str(column[1])) for column in cursor.description or ()}
-        return {name: known for name, known in found.items() if known is not None}
+            return self.result_columns(cursor.description or (), ())
 
     @contextmanager
     def load(self, incoming: Relation, table: Table, commit: Commit) -> Iterator[Load]:
@@ -274,7 +288,8 @@ class SqlBackend(Backend):
                 roll_back(connection, error)
                 raise
             if keeps:
-                load.forget()
+                with suppress(FlowError):  # the rows are committed, whatever becomes of the connection now
+                    load.forget()
 
     def _spool(self, incoming: Relation, table: Table) -> Path | None:
         """Let everything slow happen before the transaction opens, so that the database is locked late and briefly."""

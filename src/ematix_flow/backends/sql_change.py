@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from ..strategies.base import CHANGE_LABEL, Append, Change, Replace, Upsert
 
-__all__ = ["CHANGED", "STAGED", "Statement", "bind", "change_statements"]
+__all__ = ["CHANGED", "STAGED", "Spelling", "Statement", "bind", "change_statements"]
 
 STAGED = "_ematix_incoming"
 """The temporary name of the incoming rows."""
@@ -40,45 +40,66 @@ class Statement:
         return labels.get(self.labels or "", 0)
 
 
-def change_statements(
-    change: Change, target: str, quote: Callable[[str], str], render: Callable[[exp.Query], str]
-) -> list[Statement]:
+@dataclass(frozen=True)
+class Spelling:
+    """How one database says a change to one table."""
+
+    target: str
+    quote: Callable[[str], str]
+    render: Callable[[exp.Query], str]
+    casts: Mapping[str, str] = field(default_factory=dict)
+    """Columns that are not compared in their own type, and what casts them back."""
+
+    def names(self, columns: Sequence[str]) -> str:
+        """The columns, one after the other."""
+        return ", ".join(self.quote(name) for name in columns)
+
+    def stored(self, name: str, prefix: str = "") -> str:
+        """A column of the change as the table keeps it."""
+        value = f"{prefix}{self.quote(name)}"
+        return f"CAST({value} AS {self.casts[name]})" if name in self.casts else value
+
+    def insert(self, rows: exp.Query) -> str:
+        """Puts the rows of a query into the table."""
+        columns, query = rows.named_selects, self.render(rows)
+        if any(name in self.casts for name in columns):
+            query = f"SELECT {', '.join(map(self.stored, columns))} FROM ({query}) AS _rows"
+        return f"INSERT INTO {self.target} ({self.names(columns)}) {query}"
+
+
+def change_statements(change: Change, spelling: Spelling) -> list[Statement]:
     """What to run, in order; for an upsert the first fills the change table."""
-
-    def names(columns: Sequence[str]) -> str:
-        return ", ".join(quote(name) for name in columns)
-
     match change:
         case Append(rows):
-            return [Statement(f"INSERT INTO {target} ({names(rows.named_selects)}) {render(rows)}")]
+            return [Statement(spelling.insert(rows))]
         case Replace(rows):
-            insert = f"INSERT INTO {target} ({names(rows.named_selects)}) {render(rows)}"
-            return [Statement(f"DELETE FROM {target}"), Statement(insert)]
+            return [Statement(f"DELETE FROM {spelling.target}"), Statement(spelling.insert(rows))]
         case Upsert():
-            return _upsert(change, target, quote, render)
+            return _upsert(change, spelling)
 
 
-def _upsert(
-    change: Upsert, target: str, quote: Callable[[str], str], render: Callable[[exp.Query], str]
-) -> list[Statement]:
+def _upsert(change: Upsert, spelling: Spelling) -> list[Statement]:
     """Rows are found by key and label, so no unique index is needed and no other row can be hit."""
+    target, quote = spelling.target, spelling.quote
     label = quote(CHANGE_LABEL)
     keyed = " AND ".join(f"c.{quote(key)} = {target}.{quote(key)}" for key in change.keys)
-    columns = ", ".join(quote(name) for name in change.columns)
-    settings = ", ".join(f"{quote(name)} = c.{quote(name)}" for name in change.columns if name not in change.keys)
-    statements = [Statement(f"CREATE TEMPORARY TABLE {CHANGED} AS {render(change.rows)}")]
+    changed = [name for name in change.columns if name not in change.keys]
+    settings = ", ".join(f"{quote(name)} = {spelling.stored(name, 'c.')}" for name in changed)
+    statements = [Statement(f"CREATE TEMPORARY TABLE {CHANGED} AS {spelling.render(change.rows)}")]
     if change.removes:
         gone = f"SELECT 1 FROM {CHANGED} AS c WHERE {keyed} AND c.{label} = 'remove'"
         statements.append(Statement(f"DELETE FROM {target} WHERE EXISTS ({gone})", "remove"))
     if settings:
         update = f"UPDATE {target} SET {settings} FROM {CHANGED} AS c"
         statements.append(Statement(f"{update} WHERE {keyed} AND c.{label} NOT IN ('insert', 'remove')", "update"))
-    insert = f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {CHANGED} WHERE {label} = 'insert'"
+    values = ", ".join(map(spelling.stored, change.columns))
+    insert = f"INSERT INTO {target} ({spelling.names(change.columns)}) SELECT {values} FROM {CHANGED}"
+    insert += f" WHERE {label} = 'insert'"
     statements.append(Statement(insert, "insert"))
     return statements
 
 
-def bind(query: exp.Query, names: Mapping[str, exp.Table]) -> exp.Query:
+def bind(query: exp.Query, names: Mapping[str, exp.Table | exp.Subquery]) -> exp.Query:
     """A copy of `query` in which the logical tables are the real ones; aliases stay."""
     bound = query.copy()
     for table in list(bound.find_all(exp.Table)):

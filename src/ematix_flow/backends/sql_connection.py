@@ -45,6 +45,11 @@ class Translated:
     ) -> None:
         self._connection, self._errors, self._translate = connection, errors, translate
 
+    @property
+    def driver(self) -> SqlConnection:
+        """The driver's own connection."""
+        return self._connection
+
     def execute(self, sql: str, /) -> SqlCursor:
         """Run one statement."""
         try:

@@ -49,7 +49,7 @@ def create_sql(backend: SqlBackend, table: Table) -> str:
 
 def index_sql(backend: SqlBackend, table: Table, columns: Sequence[str]) -> str:
     """CREATE INDEX for columns that loads look rows up by."""
-    name = backend.table_name(TableRef(table.schema, f"{table.name}_{'_'.join(columns)}_lookup"))
+    name = backend.index_name(TableRef(table.schema, f"{table.name}_{'_'.join(columns)}_lookup"))
     target = backend.table_name(TableRef(table.schema, table.name)).sql(backend.dialect.name)
     keys = ", ".join(backend.dialect.quote(column) for column in columns)
-    return f"CREATE INDEX IF NOT EXISTS {name.sql(backend.dialect.name)} ON {target} ({keys})"
+    return f"CREATE INDEX IF NOT EXISTS {name} ON {target} ({keys})"

@@ -248,7 +248,7 @@ class SqlLedger(Ledger):
             case _:
                 text = exp.Literal.string(str(value).replace("\0", ""))
                 kind = table.column(name).type
-                return self.backend.dialect.cast(text, kind) if isinstance(kind, UUID) else text
+                return self.backend.dialect.literal(text.name, kind) if isinstance(kind, UUID) else text
 
     def _name(self, table: Table) -> str:
         return self.backend.table_name(TableRef(table.schema, table.name)).sql(self.backend.dialect.name)

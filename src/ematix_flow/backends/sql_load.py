@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..errors import BackendError, CheckError
 from ..spec.place import TableRef
@@ -46,13 +46,13 @@ class SqlLoad(Load):
             case Pushed(sql, once, attach):
                 if attach is not None:
                     self.connection.execute(attach)
-                kind = "VIEW" if once else "TABLE"
+                kind: Literal["TABLE", "VIEW"] = "VIEW" if once else "TABLE"
                 self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
                 self._temporary.append(f"{kind} {STAGED}")
             case Frame():
                 assert staged is not None
-                self.backend.stage(self.connection, staged, self.table)
-                self._temporary.append(f"VIEW {STAGED}")
+                kind = self.backend.stage(self.connection, staged, self.table)
+                self._temporary.append(f"{kind} {STAGED}")
 
     def forget(self) -> None:
         """Drop what only this load needed; the connection may be used further."""
@@ -68,9 +68,12 @@ class SqlLoad(Load):
         return self.connection.execute(self.render(query)).fetchall()
 
     def apply(self, change: Change) -> Applied:
-        """Make the change to the target."""
-        target = self.backend.relation_sql(self._ref)
-        statements = change_statements(change, target, self.backend.dialect.quote, self.render)
+        """Make the change to the target; where that fails, the load still answers questions."""
+        with self.backend.attempt(self.connection):
+            return self._apply(change)
+
+    def _apply(self, change: Change) -> Applied:
+        statements = change_statements(change, self.backend.spelling(self.table, self.render))
         if isinstance(change, Upsert):
             return self._upsert(statements, change)
         for statement in statements:
@@ -100,7 +103,7 @@ class SqlLoad(Load):
         """A strategy's query in this database's words, over its own tables."""
         dialect = self.backend.dialect
         values = run_values(self.commit, dialect, self._types)
-        return dialect.render(self.backend.bound(query, self._ref), values, self._types)
+        return dialect.render(self.backend.bound(query, self.table), values, self._types)
 
     def _upsert(self, statements: Sequence[Statement], change: Upsert) -> Applied:
         fill, *rest = statements

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 
@@ -144,9 +144,10 @@ class SQLiteBackend(EmbeddedBackend):
         sqlite_arrow.copy_in(folder, file, "incoming")
         return file
 
-    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> None:
+    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["VIEW"]:
         connection.execute(f"ATTACH {exp.Literal.string(str(staged)).sql('sqlite')} AS _ematix_in")
         connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS SELECT * FROM _ematix_in.incoming")
+        return "VIEW"
 
     def bring(self, folder: Path) -> Brought:
         attach = f"ATTACH {exp.Literal.string(str(self.receive(folder))).sql('sqlite')} AS _ematix_in"

@@ -72,7 +72,7 @@ class _Chain:
 def _chain(column: Column, source_name: str | None, at: int, dialect: Dialect) -> _Chain:
     check_chain(column.normalizers, column.type)
     working_name = f"_value_{at + 1}"
-    value: exp.Expr = exp.cast(exp.null(), "text") if source_name is None else exp.column(source_name, quoted=True)
+    value: exp.Expr = exp.cast(exp.null(), "text") if source_name is None else dialect.source_column(source_name)
     steps: list[exp.Expr] = []
     is_instant = False
     for marker in column.normalizers:

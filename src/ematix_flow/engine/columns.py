@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from ..backends.base import QueryColumn
+from ..backends.dialect import Dialect
 from ..errors import CheckError
 from ..normalize import compose_chain
 from ..spec.table import Column
@@ -34,7 +37,26 @@ from .plan import Plan
 from .schema import is_wider
 from .transform import may_be_absent
 
-__all__ = ["check_columns", "is_safe"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["check_columns", "frame_columns", "is_safe", "kinds_of", "types_of"]
+
+
+def frame_columns(frame: DataFrame) -> tuple[QueryColumn, ...]:
+    """The columns of a Spark frame."""
+    return tuple(QueryColumn(name, kind) for name, kind in frame.dtypes)
+
+
+def kinds_of(columns: Iterable[QueryColumn]) -> dict[str, str]:
+    """The types of columns in the words of the system that gives them."""
+    return {column.name: column.type for column in columns}
+
+
+def types_of(columns: Iterable[QueryColumn], dialect: Dialect) -> dict[str, ColumnType]:
+    """The types of columns, as far as the system knows them and the catalogue has them."""
+    known = {column.name: dialect.column_type(column.type) for column in columns}
+    return {name: kind for name, kind in known.items() if kind is not None}
 
 
 def check_columns(plan: Plan, names: Sequence[str], types: Mapping[str, ColumnType]) -> None:

@@ -13,14 +13,13 @@ from ..backends.arrow_files import write_rows
 from ..backends.base import Backend, Frame, Pushed, Relation
 from ..backends.dialect import Dialect
 from ..backends.frames import SPARK, plain_frame
-from ..backends.spark_dialect import SparkDialect
 from ..backends.spark_errors import spark_errors
 from ..backends.workshop import Workshop
 from ..errors import BackendError
 from ..spec.place import Place, Query, Rows
 from ..spec.run import Bookmark
 from ..spec.table import Column
-from .columns import check_columns
+from .columns import check_columns, frame_columns, kinds_of, types_of
 from .plan import Plan, only_cast
 from .transform import SOURCE, cleaned_query, incoming_query, pushed_sql, resume_sql
 
@@ -70,9 +69,10 @@ class Incoming:
 def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: bool) -> Incoming:
     """Rows that the target's own database reads."""
     assert plan.read.sql is not None
-    source_sql, dialect = target.user_sql(plan.read.sql), target.dialect
-    names = target.query_columns(plan.read.sql)
-    check_columns(plan, names, target.query_types(plan.read.sql) if plan.pipeline.strict_schema else {})
+    given = target.query_columns(plan.read.sql)
+    source_sql, dialect = target.user_sql(plan.read.sql), target.dialect.knowing(kinds_of(given))
+    names = tuple(column.name for column in given)
+    check_columns(plan, names, types_of(given, dialect))
     sql = _incoming_sql(plan, names, source_sql, dialect, bookmark)
     return Incoming(Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate)
 
@@ -106,15 +106,9 @@ def frame_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: 
 
 def _moved(plan: Plan, frame: DataFrame, bookmark: Bookmark | None, workshop: Workshop) -> Incoming:
     """Rows of which Spark makes the declared columns."""
-    kinds = {name: SPARK.column_type(kind) for name, kind in frame.dtypes}
-    check_columns(plan, frame.columns, {name: kind for name, kind in kinds.items() if kind is not None})
-    # What a normalizer gives may be another type than what it was given.
-    cleaned = {column.name.casefold() for column in plan.transform.columns if column.normalizers}
-    whole = [name for name, kind in frame.dtypes if kind not in ("float", "double")]
-    dialect = SparkDialect(
-        no_floats=[name for name in whole if name.casefold() not in cleaned],
-        texts=[name for name, kind in frame.dtypes if kind == "string"],
-    )
+    given = frame_columns(frame)
+    dialect = SPARK.knowing(kinds_of(given))
+    check_columns(plan, frame.columns, types_of(given, dialect))
     view = f"{SOURCE}_{uuid.uuid4().hex}"
     source_sql = f"SELECT * FROM {dialect.quote(view)}"
     sql = _incoming_sql(plan, frame.columns, source_sql, dialect, bookmark)
@@ -141,7 +135,9 @@ def _incoming_sql(
 def cleaned_place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Query:
     """The source's rows, cleaned and transformed by itself."""
     assert plan.read.sql is not None
-    names, dialect = source.query_columns(plan.read.sql), source.dialect
+    given = source.query_columns(plan.read.sql)
+    dialect = source.dialect.knowing(kinds_of(given))
+    names = [column.name for column in given]
     rows = cleaned_query(plan.pipeline, plan.transform.columns, names, dialect, after=bookmark)
     return Query(pushed_sql(source.user_sql(plan.read.sql), rows, dialect, None, None))
 
@@ -176,7 +172,8 @@ def _place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Place:
     column = _resumed(plan)
     if bookmark is None or column is None or column.normalizers:
         return Query(plan.read.sql)
-    condition = resume_sql(column, bookmark, source.dialect, typed=False)
+    dialect = source.dialect.knowing(kinds_of(source.query_columns(plan.read.sql)))
+    condition = resume_sql(column, bookmark, dialect, typed=False)
     return Query(
         f"SELECT * FROM (\n{source.user_sql(plan.read.sql)}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}"
     )

@@ -82,7 +82,13 @@ def incoming_query(
     event = pipeline.event_timestamp_column
     if event is not None:
         shown.append((EVENT_TIME, event if event in types else names[event], TimestampTZ()))
-    casts = [dialect.cast(exp.column(given, quoted=True), kind).as_(name, quoted=True) for name, given, kind in shown]
+    # What a normalizer gives may be another type than what it was given.
+    made = {column.name for column in columns if column.normalizers}
+    casts = []
+    for name, given, kind in shown:
+        value = exp.column(given, quoted=True) if given in made else dialect.source_column(names.get(given, given))
+        value.set("this", exp.to_identifier(given, quoted=True))
+        casts.append(dialect.compared(dialect.cast(value, kind), kind).as_(name, quoted=True))
     return exp.select(*casts, copy=False).from_(rows.subquery(CLEANED, copy=False), copy=False)
 
 
@@ -150,8 +156,8 @@ def resume_sql(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: b
 def _not_before(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: bool) -> exp.Expr:
     value: exp.Expression = exp.column(column.name, quoted=True)
     if not typed:
-        value = dialect.cast(value, column.type)
-    reached = dialect.cast(exp.Literal.string(bookmark.value), column.type)
+        value = dialect.cast(value if column.normalizers else dialect.source_column(column.name), column.type)
+    reached = dialect.literal(bookmark.value, column.type)
     return exp.or_(exp.GTE(this=value, expression=reached), value.copy().is_(exp.null()))
 
 

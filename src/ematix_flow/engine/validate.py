@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from ..backends.base import Backend
 from ..backends.dialect import Dialect
-from ..backends.spark_dialect import SparkDialect
+from ..backends.frames import SPARK
 from ..backends.spark_errors import spark_errors
 from ..backends.workshop import Workshop
 from ..errors import BackendError, FlowError
@@ -27,6 +27,7 @@ from ..spec.redaction import without_secrets
 from ..spec.table import Column
 from ..strategies.base import EVENT_TIME, INCOMING, TARGET
 from ..types import ColumnType, TimestampTZ
+from .columns import frame_columns, kinds_of, types_of
 from .plan import Plan, only_cast
 from .post import step_problems
 from .relation import cleaned_place
@@ -121,8 +122,10 @@ def _analysis(
 ) -> Iterator[_Analysis | None]:
     if plan.path == "same_db" and plan.read.sql is not None:
         source_sql = target.user_sql(plan.read.sql)
-        names, types = target.query_columns(plan.read.sql), target.query_types(plan.read.sql)
-        yield _Analysis(plan, names, types, source_sql, target.dialect, target, workshop)
+        given = target.query_columns(plan.read.sql)
+        dialect = target.dialect.knowing(kinds_of(given))
+        names = [column.name for column in given]
+        yield _Analysis(plan, names, types_of(given, dialect), source_sql, dialect, target, workshop)
         return
     place = plan.read.place
     if isinstance(place, Rows):
@@ -136,13 +139,13 @@ def _analysis(
         # The source knows its columns without giving a single row.
         place = Query(f"SELECT * FROM (\n{source.user_sql(asked)}\n) AS {source.dialect.quote(SOURCE)} LIMIT 0")
     frame = source.read(place)
-    dialect = SparkDialect(no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")])
+    given = frame_columns(frame)
+    spoken = SPARK.knowing(kinds_of(given))
     view = f"{SOURCE}_{uuid.uuid4().hex}"
     frame.createOrReplaceTempView(view)
     try:
-        known = {name: dialect.column_type(kind) for name, kind in frame.dtypes}
-        types = {name: found for name, found in known.items() if found is not None}
-        yield _Analysis(plan, frame.columns, types, f"SELECT * FROM {dialect.quote(view)}", dialect, None, workshop)
+        source_sql, types = f"SELECT * FROM {spoken.quote(view)}", types_of(given, spoken)
+        yield _Analysis(plan, frame.columns, types, source_sql, spoken, None, workshop)
     finally:
         frame.sparkSession.catalog.dropTempView(view)
 

@@ -1,0 +1,270 @@
+"""PostgreSQL: loads as one transaction, rows moved by binary COPY."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from ..errors import BackendError, ConflictError, ConnectError, FlowError
+from ..spec.place import TableRef
+from ..spec.table import Table
+from ..strategies.base import EVENT_TIME
+from ..types import Text, TimestampTZ
+from .base import Actual, ActualColumn, Backend, Capabilities, QueryColumn
+from .optional import optional
+from .postgres_copy import carried_sql, copy_out, encoded
+from .postgres_dialect import LOWER, REFUSE, UPPER, PostgresDialect
+from .server_connection import PostgresConnection
+from .sql import SqlBackend, SqlConnection, SqlCursor
+from .sql_change import STAGED
+from .sql_connection import Translated
+
+__all__ = ["PostgresBackend"]
+
+NAME_BYTES = 63
+_SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "iso_8601", "bytea_output": "hex"}
+
+
+class PostgresBackend(SqlBackend):
+    """A PostgreSQL database, version 12 or newer."""
+
+    can = Capabilities(pushed=True, enforces_keys=True)
+    dialect = PostgresDialect()
+    connection: PostgresConnection
+
+    def connect(self) -> SqlConnection:
+        psycopg = optional("psycopg", extra="postgres")
+        opened = psycopg.connect(
+            _libpq_url(self.connection.url),
+            autocommit=True,
+            connect_timeout=self.connection.connect_timeout,
+            application_name=self.connection.application_name,
+        )
+        return _Connection(opened, self._settings())
+
+    def _settings(self) -> str:
+        timeouts = {
+            "lock_timeout": f"{self.connection.lock_timeout}s",
+            "statement_timeout": f"{self.connection.statement_timeout}s",
+        }
+        return "; ".join(f"SET {name} = '{value}'" for name, value in {**_SETTINGS, **timeouts}.items())
+
+    def ping(self) -> str:
+        with self.session() as connection:
+            version, database = connection.execute(
+                "SELECT current_setting('server_version'), current_database()"
+            ).fetchall()[0]
+        return f"PostgreSQL {str(version).split()[0]}, database {database}"
+
+    def same_system(self, other: Backend) -> bool:
+        """One server, one database, one user: another user may see what this one must not."""
+        if self is other:
+            return True
+        return isinstance(other, PostgresBackend) and self._address() == other._address()
+
+    def _address(self) -> tuple[str, ...]:
+        conninfo = optional("psycopg.conninfo", extra="postgres")
+        parts = conninfo.conninfo_to_dict(_libpq_url(self.connection.url))
+        defaults = {"host": "", "port": "5432", "user": "", "dbname": str(parts.get("user", ""))}
+        return tuple(str(parts.get(name, missing)) for name, missing in defaults.items())
+
+    @contextmanager
+    def attempt(self, connection: SqlConnection) -> Iterator[None]:
+        """After an error PostgreSQL answers nothing until the transaction has gone back to a savepoint."""
+        connection.execute("SAVEPOINT ematix_attempt")
+        try:
+            yield
+        except FlowError:
+            connection.execute("ROLLBACK TO SAVEPOINT ematix_attempt")
+            raise
+        connection.execute("RELEASE SAVEPOINT ematix_attempt")
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        errors = [optional("psycopg", extra="postgres").Error]
+        errors.append(optional("adbc_driver_manager", extra="postgres").Error)
+        return tuple(errors)
+
+    def translate(self, error: Exception) -> FlowError:
+        where = f"connection {self.connection.name!r} (postgres)"
+        diagnosis = getattr(error, "diag", None)
+        code = str(getattr(error, "sqlstate", None) or "")
+        lines = [str(error).partition("\n\nQuery was:")[0].strip()]
+        if diagnosis is not None and diagnosis.message_primary:
+            lines = [diagnosis.message_primary]
+            lines += [str(each) for each in (diagnosis.message_detail, diagnosis.message_hint) if each]
+        text = f"{where}: {'. '.join(line.rstrip('.') for line in lines)}"
+        if code in ("40001", "40P01", "55P03"):
+            return ConflictError(text, hint="another transaction was in the way; run again")
+        if code.startswith(("08", "28", "3D", "53", "57")) or (not code and _is_lost(error)):
+            hint = "check the URL, that the server runs, and that this user may connect"
+            return ConnectError(text, hint=hint, declared_at=self.connection.declared_at)
+        return BackendError(text)
+
+    def index_name(self, index: TableRef) -> str:
+        """PostgreSQL puts an index beside its table by itself, and cuts names after 63 bytes."""
+        name = index.name
+        if len(name.encode()) > NAME_BYTES:
+            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+            name = f"{name.encode()[: NAME_BYTES - 9].decode(errors='ignore')}_{digest}"
+        return self.dialect.quote(name)
+
+    def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
+        name = self.dialect.literal(self.relation_sql(table), Text()).sql("postgres")
+        rows = connection.execute(
+            "SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.attnum "
+            f"FROM pg_attribute AS a WHERE a.attrelid = to_regclass({name}) AND a.attnum > 0 AND NOT a.attisdropped "
+            "ORDER BY a.attnum"
+        ).fetchall()
+        if not rows:
+            return None
+        by_number = {row[3]: str(row[0]) for row in rows}
+        found = connection.execute(
+            "SELECT i.indisprimary, i.indkey::int2[]::int[] FROM pg_index AS i "
+            f"WHERE i.indrelid = to_regclass({name}) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL "
+            "ORDER BY i.indexrelid"
+        ).fetchall()
+        groups = [
+            (primary, [by_number[at] for at in cast("list[object]", at_columns)]) for primary, at_columns in found
+        ]
+        keys = {column for primary, group in groups if primary for column in group}
+        columns = (
+            ActualColumn(str(column), self.dialect.column_type(str(kind)), str(kind), bool(nullable), column in keys)
+            for column, kind, nullable, _ in rows
+        )
+        unique = tuple(tuple(group) for primary, group in groups if not primary)
+        return Actual(tuple(columns), unique, keyed=True)
+
+    def result_columns(
+        self, described: Sequence[Sequence[object]], rows: Sequence[tuple[object, ...]]
+    ) -> tuple[QueryColumn, ...]:
+        return tuple(QueryColumn(str(column[0]), _type_name(column)) for column in described)
+
+    def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
+        dbapi = optional("adbc_driver_postgresql.dbapi", extra="postgres")
+        described = connection.execute(f"SELECT * FROM (\n{sql}\n) AS _source LIMIT 0").description or ()
+        columns = self.result_columns(described, ())
+        try:
+            with closing(dbapi.connect(_libpq_url(self.connection.url))) as opened, opened.cursor() as cursor:
+                for setting in self._settings().split("; "):
+                    cursor.execute(setting)
+                for make in _needed(sql).values():
+                    cursor.execute(make)
+                cursor.execute(carried_sql(columns, self.dialect, sql))
+                copy_out(cursor.fetch_record_batch(), folder / "rows.parquet", columns, self.dialect)
+        except self.driver_errors() as error:
+            raise self.translate(error) from error
+
+    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["TABLE"]:
+        import pyarrow.parquet as pq
+
+        file = next(iter(sorted(staged.glob("*.parquet"))))
+        declared = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
+        types = {name: self.dialect.compared_type(declared[name]) for name in pq.read_schema(file).names}
+        columns = ", ".join(
+            f"{self.dialect.quote(name)} {self.dialect.type_name(kind)}" for name, kind in types.items()
+        )
+        connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({columns})")
+        self.copy_in(connection, f"COPY {STAGED} FROM STDIN (FORMAT binary)", encoded(staged, types))
+        connection.execute(f"ANALYZE {STAGED}")
+        return "TABLE"
+
+    def copy_in(self, connection: SqlConnection, sql: str, chunks: Iterable[bytes]) -> None:
+        """Send the bytes of a COPY in the transaction that is open."""
+        driver: Any = cast("Translated", connection).driver
+        try:
+            with driver.psycopg.cursor() as cursor, cursor.copy(sql) as copy:
+                for chunk in chunks:
+                    copy.write(chunk)
+        except self.driver_errors() as error:
+            raise self.translate(error) from error
+
+    def rows_changed(self, cursor: SqlCursor) -> int:
+        return int(cursor.rowcount)  # type: ignore[attr-defined]
+
+
+class _Connection:
+    """An open connection, which makes the functions of the dialect for itself when a statement needs them."""
+
+    def __init__(self, psycopg: Any, settings: str) -> None:
+        self.psycopg = psycopg
+        # Documents stay the texts that they are.
+        for kind in ("json", "jsonb"):
+            psycopg.adapters.register_loader(kind, optional("psycopg.types.string", extra="postgres").TextLoader)
+        psycopg.execute(settings)
+        self._made: set[str] = set()
+
+    def execute(self, sql: str, /) -> SqlCursor:
+        """Run one statement."""
+        for name, make in _needed(sql).items():
+            if name not in self._made:
+                self.psycopg.execute(make)
+                self._made.add(name)
+        if sql.startswith("ROLLBACK"):
+            self._made.clear()
+        cursor: SqlCursor = self.psycopg.execute(sql)
+        return cursor
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.psycopg.close()
+
+
+# What the database's own LOWER and UPPER know of letters depends on its locale: one that knows all of Unicode is asked.
+_CASED = """
+DO $$ DECLARE chosen text; BEGIN
+  SELECT quote_ident(collname) INTO chosen FROM pg_collation
+  WHERE collname IN ('pg_unicode_fast', 'und-x-icu', 'pg_c_utf8', 'C.utf8', 'en_US.utf8')
+  AND collnamespace = 'pg_catalog'::regnamespace AND collencoding IN (-1, pg_char_to_encoding('UTF8'))
+  ORDER BY array_position(ARRAY['pg_unicode_fast', 'und-x-icu', 'pg_c_utf8', 'en_US.utf8', 'C.utf8'], collname::text)
+  LIMIT 1;
+  IF chosen IS NULL THEN
+    RAISE EXCEPTION 'this server has no collation that knows the letters of Unicode'
+    USING HINT = 'let Spark clean the rows: force_path=''cross_db''';
+  END IF;
+  EXECUTE format('CREATE OR REPLACE FUNCTION pg_temp.ematix_%1$s(text) RETURNS text LANGUAGE sql IMMUTABLE '
+    'PARALLEL SAFE AS ''SELECT %1$s($1 COLLATE %2$s)''', '{word}', chosen);
+END $$
+"""
+_REFUSE = """
+CREATE OR REPLACE FUNCTION pg_temp.ematix_refuse(text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN RAISE EXCEPTION USING MESSAGE = $1, ERRCODE = '22000'; END $$
+"""
+_FUNCTIONS = {
+    LOWER: _CASED.replace("{word}", "lower"),
+    UPPER: _CASED.replace("{word}", "upper"),
+    REFUSE: _REFUSE,
+}
+
+
+def _needed(sql: str) -> dict[str, str]:
+    """The functions of the dialect that a statement calls, each with what makes it."""
+    return {name: make for name, make in _FUNCTIONS.items() if name in sql}
+
+
+def _libpq_url(url: str) -> str:
+    """The URL as libpq reads it: other tools put the name of a driver behind the scheme."""
+    return re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql://", url)
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether the driver has lost the server, or never had it."""
+    psycopg = optional("psycopg", extra="postgres")
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+def _type_name(column: Any) -> str:
+    """What `format_type` would say of a column of a result."""
+    shown = str(getattr(column, "type_display", "") or "")
+    name, _, parameters = shown.partition("(")
+    return _LONG_NAMES.get(name, name) + (f"({parameters}" if parameters else "")
+
+
+_LONG_NAMES = {
+    "int2": "smallint", "int4": "integer", "int8": "bigint", "float4": "real", "float8": "double precision",
+    "bool": "boolean", "varchar": "character varying", "bpchar": "character",
+    "timestamp": "timestamp without time zone", "timestamptz": "timestamp with time zone",
+}  # fmt: skip

@@ -1,0 +1,137 @@
+"""Rows in and out of PostgreSQL as Arrow batches: binary COPY both ways, one batch in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CheckError
+from ..types import JSON, JSONB, UUID, ColumnType, Numeric, String, Text
+from .arrow_types import arrow_type
+from .base import QueryColumn
+from .dialect import Dialect
+from .optional import optional
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["carried_sql", "copy_out", "encoded"]
+
+BATCH_ROWS = 65_536
+MOST_DIGITS = 38
+
+
+def encoded(folder: Path, types: Mapping[str, ColumnType]) -> Iterator[bytes]:
+    """The rows of the Parquet files in `folder` as binary COPY, for columns of exactly these types."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pgpq, builders, schemas = (optional(name, extra="postgres") for name in ("pgpq", "pgpq.encoders", "pgpq.schema"))
+    schema = pa.schema([(name, _wire_type(kind)) for name, kind in types.items()])
+    encoders = {field.name: pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field) for field in schema}
+    for name, kind in types.items():
+        if isinstance(kind, JSONB):
+            encoders[name] = builders.StringEncoderBuilder.new_with_output(schema.field(name), schemas.Jsonb())
+    encoder = pgpq.ArrowToPostgresBinaryEncoder.new_with_encoders(schema, encoders)
+    yield encoder.write_header()
+    for file in sorted(folder.glob("*.parquet")):
+        for batch in pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=list(types)):
+            columns = [_wired(batch.column(name), name, kind) for name, kind in types.items()]
+            yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    yield encoder.finish()
+
+
+def carried_sql(columns: Sequence[QueryColumn], dialect: Dialect, sql: str) -> str:
+    """The query with columns in the types that Arrow carries; all others travel as text."""
+    shown = []
+    for column in columns:
+        name = dialect.quote(column.name)
+        kind = dialect.column_type(column.type)
+        plain = kind is not None and not isinstance(kind, Numeric | JSON | JSONB | UUID)
+        shown.append(name if plain else f"CAST({name} AS TEXT) AS {name}")
+    return f"SELECT {', '.join(shown)} FROM (\n{sql}\n) AS _source"
+
+
+def copy_out(reader: pa.RecordBatchReader, file: Path, columns: Sequence[QueryColumn], dialect: Dialect) -> None:
+    """Write the batches of a query that `carried_sql` made, as Parquet; decimals get their type back."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    fields = []
+    for field, column in zip(reader.schema, columns, strict=True):
+        kind = dialect.column_type(column.type)
+        exact = isinstance(kind, Numeric) and kind.precision <= MOST_DIGITS
+        fields.append((column.name, arrow_type(kind) if exact and kind is not None else field.type))
+    schema = pa.schema(fields)
+    with pq.ParquetWriter(str(file), schema, compression="zstd", compression_level=1) as writer:
+        for batch in reader:
+            arrays = [_read(values, field) for values, field in zip(batch.columns, schema, strict=True)]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _wire_type(kind: ColumnType) -> pa.DataType:
+    import pyarrow as pa
+
+    match kind:
+        case UUID():
+            return pa.binary(16)
+        case Numeric(precision, _) if precision > MOST_DIGITS:
+            return pa.string()
+        case _:
+            return arrow_type(kind)
+
+
+def _wired(values: pa.Array, name: str, kind: ColumnType) -> pa.Array:
+    """The values in the form that PostgreSQL takes, which has no text with a zero byte."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(kind, Text | String | JSON | JSONB):
+        found = pc.any(pc.match_substring(values, "\0")).as_py()
+        if found:
+            raise CheckError(
+                f"column {name!r} holds a text with a zero byte, which PostgreSQL cannot keep",
+                hint="nothing was written; remove it in the source query, for example with replace()",
+            )
+    if isinstance(kind, UUID):
+        return _uuid_bytes(values)
+    return values.cast(_wire_type(kind), safe=not pa.types.is_timestamp(values.type))
+
+
+def _uuid_bytes(values: pa.Array) -> pa.Array:
+    """Texts of 32 hexadecimal digits and four lines as the 16 bytes they mean."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    digits = pc.replace_substring(values, "-", "")
+    raw = bytes.fromhex("".join(digits.drop_null().to_pylist()))
+    dense: Any = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(raw) // 16, [None, pa.py_buffer(raw)])
+    if values.null_count == 0:
+        return dense
+    at = pc.cumulative_sum(pc.cast(pc.is_valid(values), pa.int64()))
+    return dense.take(pc.if_else(pc.is_valid(values), pc.subtract(at, 1), pa.scalar(None, pa.int64())))
+
+
+def _read(values: pa.Array, field: pa.Field) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.storage
+    if pa.types.is_decimal(field.type):
+        if pc.any(pc.match_substring_regex(values, "^(NaN|-?Infinity)$")).as_py():
+            raise CheckError(
+                f"column {field.name!r} holds NaN or Infinity, which a decimal cannot say",
+                hint="cast it in the source query, for example to double precision",
+            )
+        return values.cast(field.type)
+    if pa.types.is_temporal(field.type) and len(values) > values.null_count:
+        bounds = pc.min_max(values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64()))
+        limits = (2**31 - 1, -(2**31)) if pa.types.is_date32(values.type) else (2**63 - 1, -(2**63))
+        if bounds["max"].as_py() == limits[0] or bounds["min"].as_py() == limits[1]:
+            raise CheckError(
+                f"column {field.name!r} holds a time without end (infinity), which only PostgreSQL can say",
+                hint="replace it in the source query, for example by NULL: nullif(" + field.name + ", 'infinity')",
+            )
+    return values.cast(field.type)
