@@ -89,6 +89,20 @@ def postgres(version: int = 18) -> Postgres:
     return Postgres(version)
 
 
+_taken: list[str] = []
+
+
+def next_database() -> str:
+    """A name that no other database of this test has; the next test begins anew."""
+    _taken.append(f"lab{len(_taken)}")
+    return _taken[-1]
+
+
+def forget_databases() -> None:
+    """Let the next test have the databases of this one."""
+    _taken.clear()
+
+
 def empty_postgres(database: str, version: int = 18) -> str:
     """The URL of a database without any table of its own; what tests left in it is gone."""
     import psycopg

@@ -23,7 +23,7 @@ from ematix_flow.errors import UnsupportedError
 from ematix_flow.spec.connection import Connection
 from ematix_flow.types import Bytes
 from tests.backends.lab import Lab, Lane, System
-from tests.servers import empty_postgres
+from tests.servers import empty_postgres, forget_databases, next_database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ SYSTEMS = (
     System("sqlite_memory", lambda name, _: SQLiteConnection(name, ":memory:"), pushed=True, keeps_nan=False),
     System(
         "postgres",
-        lambda name, _: PostgresConnection(name, empty_postgres(name)),
+        lambda name, _: PostgresConnection(name, empty_postgres(next_database())),
         pushed=True,
         marks=(pytest.mark.server,),
     ),
@@ -81,6 +81,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(
         "lane", [pytest.param(lane, id=str(lane), marks=(*marks[lane.path], *lane.system.marks)) for lane in lanes]
     )
+
+
+@pytest.fixture(autouse=True)
+def _databases() -> Iterator[None]:
+    yield
+    forget_databases()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -18,14 +19,20 @@ from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
 from ematix_flow.backends.duckdb_macros import MACROS
 from ematix_flow.backends.hooks import HOOKS
+from ematix_flow.backends.postgres_dialect import PostgresDialect
 from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.engine.cleaning import cleaned_rows
 from ematix_flow.spec.table import Column
 from tests.backends.cleaning_cases import CASES, Case
+from tests.strategies.test_dialects import REFUSALS, open_postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from ematix_flow.backends.sql_connection import SqlConnection
+
+DIALECTS = (DuckDBDialect(), SqliteDialect(), PostgresDialect(), SparkDialect())
 
 
 def value_sql(value: object, kind: str, dialect: Dialect) -> str:
@@ -72,6 +79,12 @@ def differing(found: list[list[object]], cases: Sequence[Case]) -> list[str]:
     ]
 
 
+def missing_on_postgres(each: Case) -> tuple[str, ...]:
+    """What PostgreSQL has no exact form of in a chain."""
+    columns = [Column(each.type, name="c", normalizers=each.markers)]
+    return PostgresDialect().missing(cleaned_rows(columns, {"c": "v"}, [], PostgresDialect()))
+
+
 def run_duckdb(sql: str) -> list:
     with duckdb.connect() as connection:
         for statement in ("SET TimeZone = 'UTC'", *MACROS):
@@ -88,6 +101,15 @@ def run_sqlite(sql: str) -> list:
         connection.close()
 
 
+@cache
+def postgres_connection() -> SqlConnection:
+    return open_postgres("cleaning")
+
+
+def run_postgres(sql: str) -> list:
+    return postgres_connection().execute(sql).fetchall()
+
+
 IDS = [f"{at} {each.markers[-1]!r}"[:60] for at, each in enumerate(CASES)]
 
 
@@ -99,6 +121,18 @@ def test_a_chain_means_on_duckdb_what_it_says(each: Case) -> None:
 @pytest.mark.parametrize("each", CASES, ids=IDS)
 def test_a_chain_means_on_sqlite_what_it_says(each: Case) -> None:
     assert differing(evaluate(run_sqlite, SqliteDialect(), [each]), [each]) == []
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("each", [each for each in CASES if not missing_on_postgres(each)], ids=repr)
+def test_a_chain_means_on_postgres_what_it_says(each: Case) -> None:
+    assert differing(evaluate(run_postgres, PostgresDialect(), [each]), [each]) == []
+
+
+def test_postgres_leaves_to_spark_what_it_cannot_say() -> None:
+    left = [each for each in CASES if missing_on_postgres(each)]
+    assert {type(marker) for each in left for marker in each.markers} >= {n.regex_replace}
+    assert len(left) < len(CASES) / 4
 
 
 @pytest.mark.slow
@@ -123,12 +157,25 @@ REFUSED = [
 ]
 
 
-@pytest.fixture(params=["duckdb", "sqlite", pytest.param("spark", marks=pytest.mark.slow)], scope="module")
+@pytest.fixture(
+    params=[
+        "duckdb",
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.server),
+        pytest.param("spark", marks=pytest.mark.slow),
+    ],
+    scope="module",
+)
 def engine(request: pytest.FixtureRequest) -> tuple[Callable[[str], list], Dialect]:
     if request.param == "spark":
         spark = request.getfixturevalue("spark")
         return lambda sql: spark.sql(sql).collect(), SparkDialect()
-    return {"duckdb": (run_duckdb, DuckDBDialect()), "sqlite": (run_sqlite, SqliteDialect())}[request.param]
+    engines: dict[str, tuple[Callable[[str], list], Dialect]] = {
+        "duckdb": (run_duckdb, DuckDBDialect()),
+        "sqlite": (run_sqlite, SqliteDialect()),
+        "postgres": (run_postgres, PostgresDialect()),
+    }
+    return engines[request.param]
 
 
 @pytest.mark.parametrize(("marker", "type", "value", "message"), REFUSED, ids=[repr(each[0])[:40] for each in REFUSED])
@@ -138,14 +185,14 @@ def test_a_value_that_may_not_fail_ends_the_load_and_null_does_not(
     from pyspark.errors import PySparkException
 
     run, dialect = engine
-    with pytest.raises((duckdb.Error, sqlite3.OperationalError, PySparkException)) as caught:
+    with pytest.raises((*REFUSALS, PySparkException)) as caught:
         evaluate(run, dialect, [Case((marker,), type, {value: None})])
     if dialect.name != "sqlite":  # which says only that a function failed; its connections say more
         assert message in str(caught.value)
     assert evaluate(run, dialect, [Case((marker,), type, {None: None})]) == [[None]]
 
 
-@pytest.mark.parametrize("dialect", [DuckDBDialect(), SqliteDialect(), SparkDialect()], ids=lambda each: each.name)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name)
 def test_every_hook_has_a_form_on_every_engine(dialect: Dialect) -> None:
     assert sorted(dialect.hooks()) == sorted(HOOKS)
 
@@ -177,6 +224,6 @@ def test_a_long_chain_stays_short() -> None:
         n.parse_timestamp(),
     )
     column = Column(t.TimestampTZ(), name="c", normalizers=markers)
-    for dialect in (DuckDBDialect(), SqliteDialect(), SparkDialect()):
+    for dialect in DIALECTS:
         query = cleaned_rows([column], {"c": "v"}, [], dialect)
         assert len(dialect.render(query, {}, {})) < 12_000

@@ -14,11 +14,14 @@ from tests.backends.lab import Lab, Lane
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RING = ("sqlite", "duckdb", "parquet", "sqlite_memory", "orc", "memory", "csv", "duckdb_memory", "json_lines")
+RING = (
+    "sqlite", "duckdb", "postgres", "parquet", "sqlite_memory", "orc", "memory", "csv", "duckdb_memory", "json_lines",
+)  # fmt: skip
 PAIRS = [(source, RING[(at + step) % len(RING)]) for step in (1, 3) for at, source in enumerate(RING)]
 
 
 @pytest.mark.slow
+@pytest.mark.server
 @pytest.mark.parametrize(("source", "target"), PAIRS, ids=[f"{source}-to-{target}" for source, target in PAIRS])
 def test_rows_go_from_one_system_to_another(
     source: str, target: str, tmp_path: Path, session: Callable[[], SparkSession]

@@ -58,6 +58,8 @@ FEW = ("append", "merge, hard deletes", "scd2, soft deletes", "scd2, events, lat
 LANES = {
     "duckdb": (Lane(BY_NAME["duckdb_memory"], "same_db"), OPTIONS, 6),
     "sqlite": (Lane(BY_NAME["sqlite_memory"], "same_db"), OPTIONS, 6),
+    "postgres": (Lane(BY_NAME["postgres"], "same_db"), OPTIONS, 6),
+    "postgres-spark": (Lane(BY_NAME["postgres"], "cross_db"), FEW, 3),
     "duckdb-spark": (Lane(BY_NAME["duckdb_memory"], "cross_db"), FEW, 3),
     "sqlite-spark": (Lane(BY_NAME["sqlite"], "cross_db"), FEW, 3),
     "memory-spark": (Lane(BY_NAME["memory"], "cross_db"), FEW, 3),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import sqlite3
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
 
 import duckdb
+import psycopg
 import pytest
 from sqlglot import exp, parse_one
 
@@ -15,12 +17,16 @@ from ematix_flow.backends import sqlite_functions
 from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
 from ematix_flow.backends.duckdb_macros import MACROS
+from ematix_flow.backends.postgres_dialect import PostgresDialect
 from ematix_flow.backends.spark_dialect import SparkDialect
+from ematix_flow.backends.sql_connection import SqlConnection
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.backends.template import Template
+from ematix_flow.connections import PostgresConnection
 from ematix_flow.errors import SpecError, UnsupportedError
 from ematix_flow.normalize import DATE_FORMATS, TIMESTAMP_FORMATS
 from tests.oracle import row_hash
+from tests.servers import empty_postgres
 
 ALL_TYPES = [
     t.SmallInt(), t.Integer(), t.BigInt(), t.Float(), t.Double(), t.Numeric(12, 2), t.Numeric(30, 4), t.Boolean(),
@@ -39,7 +45,22 @@ class Engine:
 
     def text(self, source: str, type: t.ColumnType) -> object:
         """The canonical text of a source expression that was cast to a type."""
-        return self.value(self.dialect.text(self.dialect.cast(parse_one(source, read="duckdb"), type), type))
+        value = parse_one(source, read="duckdb")
+        if self.dialect.name == "postgres":  # where a number with an exponent is a decimal
+            value = value.transform(lambda node: _double(node) if _has_exponent(node) else node)
+        return self.value(self.dialect.text(self.dialect.cast(value, type), type))
+
+
+REFUSALS = (duckdb.Error, sqlite3.OperationalError, psycopg.Error)
+"""What engines raise when a value does not fit."""
+
+
+def _has_exponent(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and "e" in node.name
+
+
+def _double(node: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=node.copy(), to=exp.DataType.build("double"))
 
 
 def duckdb_engine() -> Engine:
@@ -55,10 +76,23 @@ def sqlite_engine() -> Engine:
     return Engine(SqliteDialect(), lambda sql: connection.execute(sql).fetchone()[0])
 
 
-ENGINES = {"duckdb": duckdb_engine, "sqlite": sqlite_engine}
+def postgres_engine() -> Engine:
+    connection = open_postgres("dialects")
+    return Engine(PostgresDialect(), lambda sql: connection.execute(sql).fetchall()[0][0])
 
 
-@pytest.fixture(params=ENGINES, scope="module")
+def open_postgres(database: str) -> SqlConnection:
+    """A connection to an empty database, as loads open it."""
+    connection: SqlConnection = PostgresConnection(database, empty_postgres(database)).open(None).connect()
+    atexit.register(connection.close)
+    return connection
+
+
+ENGINES = {"duckdb": duckdb_engine, "sqlite": sqlite_engine, "postgres": postgres_engine}
+MARKED = [pytest.param(name, marks=pytest.mark.server if name == "postgres" else ()) for name in ENGINES]
+
+
+@pytest.fixture(params=MARKED, scope="module")
 def engine(request: pytest.FixtureRequest) -> Engine:
     return ENGINES[request.param]()
 
@@ -136,7 +170,7 @@ MISFITS = [
 
 @pytest.mark.parametrize(("type", "source"), MISFITS, ids=[f"{kind} {source}" for kind, source in MISFITS])
 def test_a_value_that_does_not_fit_ends_the_query(engine: Engine, type: t.ColumnType, source: str) -> None:
-    with pytest.raises((duckdb.Error, sqlite3.OperationalError)):
+    with pytest.raises(REFUSALS):
         engine.text(source, type)
 
 
@@ -158,6 +192,9 @@ def test_duckdb_has_one_text_for_nan() -> None:
 
 
 def test_jsonb_keeps_its_text(engine: Engine) -> None:
+    if engine.dialect.name == "postgres":  # which has a form of its own
+        assert engine.text('\'{"b": 1, "b": 2,"a": null}\'', t.JSONB()) == '{"a": null, "b": 2}'
+        return
     assert engine.text('\'{"b": 1, "a": [1, 2.50]}\'', t.JSONB()) == '{"b": 1, "a": [1, 2.50]}'
 
 
@@ -333,7 +370,7 @@ def test_strict_parsing_refuses_what_does_not_fit_and_lets_null_through(engine: 
 
     assert parse("NULL") is None
     assert str(parse("'2026-01-02'")).startswith("2026-01-02")
-    with pytest.raises((duckdb.Error, sqlite3.OperationalError)):
+    with pytest.raises(REFUSALS):
         parse("'02.01.2026'")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -172,13 +172,34 @@ class PostgresBackend(SqlBackend):
         connection.execute(f"ANALYZE {STAGED}")
         return "TABLE"
 
-    def copy_in(self, connection: SqlConnection, sql: str, chunks: Iterable[bytes]) -> None:
-        """Send the bytes of a COPY in the transaction that is open."""
+    def delivers(self, connection: SqlConnection, table: Table) -> bool:
+        """Binary COPY converts nothing: the columns must have the declared types."""
+        actual = self.columns_in(connection, TableRef(table.schema, table.name))
+        kinds = {} if actual is None else {column.name: column.type for column in actual.columns}
+        return all(kinds.get(column.name) == self.dialect.stored_type(column.type) for column in table.columns)
+
+    def deliver(self, connection: SqlConnection, staged: Path, table: Table, constants: Mapping[str, object]) -> int:
+        types = {column.name: column.type for column in table.columns}
+        target = self.relation_sql(TableRef(table.schema, table.name))
+        names = ", ".join(map(self.dialect.quote, types))
+        return self.copy_in(
+            connection, f"COPY {target} ({names}) FROM STDIN (FORMAT binary)", encoded(staged, types, constants)
+        )
+
+    def take_turn(self, connection: SqlConnection, table: TableRef) -> None:
+        """Loads into one table take turns; other writers and all readers go on."""
+        name = self.dialect.literal(f"ematix_flow:{table}", Text()).sql("postgres")
+        connection.execute(f"SELECT pg_advisory_xact_lock(hashtextextended({name}, 0))")
+
+    def copy_in(self, connection: SqlConnection, sql: str, chunks: Iterable[bytes]) -> int:
+        """Send the bytes of a COPY in the transaction that is open; gives the number of rows."""
         driver: Any = cast("Translated", connection).driver
         try:
-            with driver.psycopg.cursor() as cursor, cursor.copy(sql) as copy:
-                for chunk in chunks:
-                    copy.write(chunk)
+            with driver.psycopg.cursor() as cursor:
+                with cursor.copy(sql) as copy:
+                    for chunk in chunks:
+                        copy.write(chunk)
+                return int(cursor.rowcount)
         except self.driver_errors() as error:
             raise self.translate(error) from error
 
@@ -230,7 +251,7 @@ DO $$ DECLARE chosen text; BEGIN
 END $$
 """
 _REFUSE = """
-CREATE OR REPLACE FUNCTION pg_temp.ematix_refuse(text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION pg_temp.ematix_refuse(text, anyelement) RETURNS anyelement LANGUAGE plpgsql VOLATILE AS $$
 BEGIN RAISE EXCEPTION USING MESSAGE = $1, ERRCODE = '22000'; END $$
 """
 _FUNCTIONS = {

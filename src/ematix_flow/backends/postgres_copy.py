@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CheckError
@@ -22,8 +24,13 @@ BATCH_ROWS = 65_536
 MOST_DIGITS = 38
 
 
-def encoded(folder: Path, types: Mapping[str, ColumnType]) -> Iterator[bytes]:
-    """The rows of the Parquet files in `folder` as binary COPY, for columns of exactly these types."""
+def encoded(
+    folder: Path, types: Mapping[str, ColumnType], constants: Mapping[str, object] = MappingProxyType({})
+) -> Iterator[bytes]:
+    """The rows of the Parquet files in `folder` as binary COPY, for columns of exactly these types.
+
+    A column of `constants` has that value in every row and is none of the files.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -34,10 +41,15 @@ def encoded(folder: Path, types: Mapping[str, ColumnType]) -> Iterator[bytes]:
         if isinstance(kind, JSONB):
             encoders[name] = builders.StringEncoderBuilder.new_with_output(schema.field(name), schemas.Jsonb())
     encoder = pgpq.ArrowToPostgresBinaryEncoder.new_with_encoders(schema, encoders)
+    read = [name for name in types if name not in constants]
+    fixed = {name: _constant(value, types[name]) for name, value in constants.items()}
     yield encoder.write_header()
     for file in sorted(folder.glob("*.parquet")):
-        for batch in pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=list(types)):
-            columns = [_wired(batch.column(name), name, kind) for name, kind in types.items()]
+        for batch in pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=read):
+            columns = [
+                pa.repeat(fixed[name], batch.num_rows) if name in fixed else _wired(batch.column(name), name, kind)
+                for name, kind in types.items()
+            ]
             yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     yield encoder.finish()
 
@@ -70,16 +82,17 @@ def copy_out(reader: pa.RecordBatchReader, file: Path, columns: Sequence[QueryCo
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
+def _constant(value: object, kind: ColumnType) -> pa.Scalar:
+    import pyarrow as pa
+
+    wire = uuid.UUID(str(value)).bytes if isinstance(kind, UUID) else value
+    return pa.scalar(wire, _wire_type(kind))
+
+
 def _wire_type(kind: ColumnType) -> pa.DataType:
     import pyarrow as pa
 
-    match kind:
-        case UUID():
-            return pa.binary(16)
-        case Numeric(precision, _) if precision > MOST_DIGITS:
-            return pa.string()
-        case _:
-            return arrow_type(kind)
+    return pa.binary(16) if isinstance(kind, UUID) else arrow_type(kind)
 
 
 def _wired(values: pa.Array, name: str, kind: ColumnType) -> pa.Array:

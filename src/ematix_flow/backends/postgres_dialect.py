@@ -35,7 +35,8 @@ from .template import Template
 
 __all__ = ["LOWER", "REFUSE", "UPPER", "PostgresDialect"]
 
-LOWER, UPPER, REFUSE = "PG_TEMP.EMATIX_LOWER", "PG_TEMP.EMATIX_UPPER", "PG_TEMP.EMATIX_REFUSE"
+LOWER, UPPER = "PG_TEMP.EMATIX_LOWER", "PG_TEMP.EMATIX_UPPER"
+REFUSE = "PG_TEMP.EMATIX_REFUSE"
 """Functions that a connection makes for itself when a statement needs them."""
 
 
@@ -78,6 +79,12 @@ class PostgresDialect(CleaningDialect):
     def kind(self, value: exp.Expr) -> exp.Expression:
         return _cast(call("PG_TYPEOF", value.copy()), "TEXT")
 
+    def known_kind(self, value: exp.Expr) -> str | None:
+        if isinstance(value, exp.Literal) and not value.is_string:
+            return "integer" if value.name.isdigit() else "numeric"
+        known = super().known_kind(value)
+        return known and known.partition("(")[0]
+
     def convert(self, value: exp.Expr, type_name: str, *, attempt: bool = False) -> exp.Expression:
         name = _SPELLED.get(type_name, type_name.replace("DECIMAL", "NUMERIC"))
         if name == "TEXT":
@@ -103,8 +110,8 @@ class PostgresDialect(CleaningDialect):
         return joined(parts)
 
     def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
-        known = self.known_kind(value)
-        if known is not None and self._is_kept(known, type):
+        known = super().known_kind(value)
+        if known is not None and not isinstance(value, exp.Literal) and self._is_kept(known, type):
             return exp.Paren(this=value.copy())
         return super().cast(value, type)
 
@@ -132,6 +139,10 @@ class PostgresDialect(CleaningDialect):
                 return choose((is_truth, _cast(truth, self.type_name(type))), default=super().cast_typed(value, type))
             case Float() | Double():
                 return self.convert(value, self.type_name(type))
+            case Boolean():
+                is_truth = self.is_kind(value, (self.boolean_kind, *self.text_kinds))
+                number = exp.NEQ(this=self.convert(value, "NUMERIC"), expression=_number(0))
+                return choose((is_truth, self.convert(value, "BOOLEAN")), default=exp.Paren(this=number))
             case Bytes():
                 utf8 = call("CONVERT_TO", text.copy(), text_literal("UTF8"))
                 return choose((is_text, utf8), default=self.convert(value, "BYTEA"))
@@ -190,7 +201,13 @@ class PostgresDialect(CleaningDialect):
         return call(LOWER, text.copy())
 
     def refuse(self, message: exp.Expr) -> exp.Expression:
-        return call(REFUSE, message)
+        return call(REFUSE, message, exp.cast(exp.null(), "text"))
+
+    def strict(self, value: exp.Expr, parsed: exp.Expr, problem: str) -> exp.Expression:
+        message = self.concat([text_literal(f"{problem}: "), self.cast(value, Text())])
+        is_null = exp.Is(this=value.copy(), expression=exp.null())
+        refused = call(REFUSE, message, parsed.copy())
+        return choose((is_null, exp.null()), default=call("COALESCE", parsed, refused))
 
     def missing(self, query: exp.Expr) -> tuple[str, ...]:
         # Of several ways to match, PostgreSQL takes the longest and other engines the first: alike for one class.
@@ -283,8 +300,9 @@ def _is_number(text: exp.Expr) -> exp.Expression:
 
 def _float_text(value: exp.Expr) -> exp.Expression:
     """The digits of a double in the form that all engines share: a whole number has a point, large ones an exponent."""
-    double = _cast(_cast(value, "TEXT"), "DOUBLE PRECISION")
-    return _filled(_FLOAT_TEXT, double)
+    # PostgreSQL computes what is constant before it chooses a branch: a text that is no number must not be cast.
+    digits = _filled(_DIGITS, _cast(value, "TEXT"))
+    return _filled(_FLOAT_TEXT, _cast(digits, "DOUBLE PRECISION"))
 
 
 _NUMBER = parse_one(r":x ~ '^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$'", read="postgres")
@@ -306,13 +324,15 @@ _ATTEMPTS = {
     # The month has so many days: the first of the next one less a day.
     **{
         name: parse_one(
-            "CASE WHEN CAST(SUBSTR(:x, 9, 2) AS INTEGER) <= EXTRACT(DAY FROM CAST(SUBSTR(:x, 1, 7) || '-01' AS DATE) "
+            "CASE WHEN NOT :x ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}' THEN NULL WHEN CAST(SUBSTR(:x, 9, 2) AS INTEGER) "
+            "<= EXTRACT(DAY FROM CAST(SUBSTR(:x, 1, 7) || '-01' AS DATE) "
             f"+ INTERVAL '1 month' - INTERVAL '1 day') THEN CAST(:x AS {name}) END",
             read="postgres",
         )
         for name in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
     },
 }
+_DIGITS = parse_one("CASE WHEN :x ~ '^-?([0-9.]+(e[+-]?[0-9]+)?|NaN|Infinity)$' THEN :x END", read="postgres")
 _FLOAT_TEXT = parse_one(
     """
     CASE WHEN :x IS NULL THEN NULL

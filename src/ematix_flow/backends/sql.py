@@ -6,7 +6,7 @@ A database adds facts (its dialect, its reflection, how rows travel between it a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -88,6 +88,17 @@ class SqlBackend(Backend):
     @abstractmethod
     def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["TABLE", "VIEW"]:
         """Make what `receive` left answer to the temporary name STAGED, in the table's types; tells as what."""
+
+    def delivers(self, connection: SqlConnection, table: Table) -> bool:
+        """Whether what `receive` left can go straight into the table, without being staged."""
+        return False
+
+    def deliver(self, connection: SqlConnection, staged: Path, table: Table, constants: Mapping[str, object]) -> int:
+        """Put what `receive` left straight into the table, each row with the same `constants`; gives their number."""
+        raise NotImplementedError
+
+    def take_turn(self, connection: SqlConnection, table: TableRef) -> None:
+        """Wait until no other load into the table is under way, where the database does not see to that by itself."""
 
     @abstractmethod
     def rows_changed(self, cursor: SqlCursor) -> int:

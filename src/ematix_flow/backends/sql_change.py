@@ -59,6 +59,10 @@ class Spelling:
         value = f"{prefix}{self.quote(name)}"
         return f"CAST({value} AS {self.casts[name]})" if name in self.casts else value
 
+    def empty(self) -> str:
+        """Takes every row out of the table."""
+        return f"DELETE FROM {self.target}"
+
     def insert(self, rows: exp.Query) -> str:
         """Puts the rows of a query into the table."""
         columns, query = rows.named_selects, self.render(rows)
@@ -73,7 +77,7 @@ def change_statements(change: Change, spelling: Spelling) -> list[Statement]:
         case Append(rows):
             return [Statement(spelling.insert(rows))]
         case Replace(rows):
-            return [Statement(f"DELETE FROM {spelling.target}"), Statement(spelling.insert(rows))]
+            return [Statement(spelling.empty()), Statement(spelling.insert(rows))]
         case Upsert():
             return _upsert(change, spelling)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from ..errors import BackendError, CheckError
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
-from ..strategies.base import CHANGE_LABEL, Change, Upsert
+from ..strategies.base import CHANGE_LABEL, Change, Replace, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Pushed, Relation, SchemaChange, run_values
 from .sql_change import CHANGED, STAGED, Statement, change_statements
@@ -18,12 +20,13 @@ from .sql_ddl import change_table
 from .sql_ledger import TokenRow
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
     from .sql import SqlBackend
     from .sql_connection import SqlConnection
 
 __all__ = ["SqlLoad"]
+
+_LIMITING = ("where", "joins", "group", "distinct", "limit", "with_")
+"""The clauses of a query that give other rows than those of its table."""
 
 
 class SqlLoad(Load):
@@ -36,9 +39,11 @@ class SqlLoad(Load):
         self._types = {column.name: column.type for column in table.columns}
         self._finished: tuple[Run, Bookmark | None] | None = None
         self._temporary: list[str] = []
+        self._waiting: Path | None = None
 
     def open(self, incoming: Relation, staged: Path | None) -> None:
-        """Look the token up and make `incoming` answer to its name."""
+        """Look the token up and make `incoming` answer to its name; rows from outside wait until they are asked for."""
+        self.backend.take_turn(self.connection, self._ref)
         self.replayed = self.backend.ledger.has_token(self.connection, self.commit.token)
         if self.replayed:
             return
@@ -46,13 +51,11 @@ class SqlLoad(Load):
             case Pushed(sql, once, attach):
                 if attach is not None:
                     self.connection.execute(attach)
-                kind: Literal["TABLE", "VIEW"] = "VIEW" if once else "TABLE"
+                kind = "VIEW" if once else "TABLE"
                 self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
                 self._temporary.append(f"{kind} {STAGED}")
             case Frame():
-                assert staged is not None
-                kind = self.backend.stage(self.connection, staged, self.table)
-                self._temporary.append(f"{kind} {STAGED}")
+                self._waiting = staged
 
     def forget(self) -> None:
         """Drop what only this load needed; the connection may be used further."""
@@ -65,12 +68,43 @@ class SqlLoad(Load):
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query over `incoming` and `target`."""
+        self._stage()
         return self.connection.execute(self.render(query)).fetchall()
 
     def apply(self, change: Change) -> Applied:
         """Make the change to the target; where that fails, the load still answers questions."""
+        constants = None if self._waiting is None else self._straight(change)
+        if constants is None:
+            self._stage()
         with self.backend.attempt(self.connection):
-            return self._apply(change)
+            return self._apply(change) if constants is None else self._deliver(change, constants)
+
+    def _stage(self) -> None:
+        """Let rows from outside answer to their name, the first time that they are asked for."""
+        if self._waiting is not None:
+            kind = self.backend.stage(self.connection, self._waiting, self.table)
+            self._temporary.append(f"{kind} {STAGED}")
+            self._waiting = None
+
+    def _straight(self, change: Change) -> Mapping[str, object] | None:
+        """What every row gets beside its own values, where rows from outside may go into the table as they are."""
+        if isinstance(change, Upsert) or not self.backend.delivers(self.connection, self.table):
+            return None
+        values = run_values(self.commit, self.backend.dialect, self._types)
+        rows = change.rows
+        if any(rows.args.get(each) for each in _LIMITING):
+            return None
+        named = {each.alias_or_name: each.unalias() for each in rows.selects}
+        if not all(isinstance(each, exp.Column | exp.Placeholder) for each in named.values()):
+            return None
+        return {name: values[each.name] for name, each in named.items() if isinstance(each, exp.Placeholder)}
+
+    def _deliver(self, change: Change, constants: Mapping[str, object]) -> Applied:
+        assert self._waiting is not None
+        if isinstance(change, Replace):
+            self.connection.execute(self.backend.spelling(self.table, self.render).empty())
+        inserted = self.backend.deliver(self.connection, self._waiting, self.table, constants)
+        return Applied(read=inserted, labels={"insert": inserted})
 
     def _apply(self, change: Change) -> Applied:
         statements = change_statements(change, self.backend.spelling(self.table, self.render))
