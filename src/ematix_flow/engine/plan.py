@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..backends.base import Backend
-from ..errors import UnsupportedError
+from ..errors import MissingSourceError, UnsupportedError
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, Rows, TableRef
 from ..spec.post import PostStep
@@ -192,6 +192,7 @@ def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, retu
     if place is None:
         raise pipeline.error(
             "the function returned nothing and there is no source_table=",
+            kind=MissingSourceError,
             hint="return the SQL of the source, or pass source_table='schema.table'",
         )
     sql = place.sql if isinstance(place, Query) else None
