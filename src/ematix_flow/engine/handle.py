@@ -219,7 +219,8 @@ class Handle:
         if self._closed:
             raise RunError(f"the handle of connection {self.name!r} is closed", hint="open it again with connect")
         if not self._live:
-            raise RunError(f"a preview opens nothing, and the pipeline asked connection {self.name!r}")
+            hint = "flow dry-run opens connections and tells everything"
+            raise RunError(f"a preview opens nothing, and the pipeline asked connection {self.name!r}", hint=hint)
         return self._backend
 
 
