@@ -125,6 +125,17 @@ def test_null_in_the_incremental_column_is_refused(load: Lab) -> None:
         load("id | n:BigInt", "2 | NULL")
 
 
+def test_a_renamed_pipeline_starts_over_and_is_stopped_by_the_keys_that_are_there(load: Lab) -> None:
+    load.defaults["incremental_column"] = "n"
+    load("id | n:BigInt", "1 | 4", "2 | 5")
+    before, load.name = load.name, "renamed"
+    with load.refused(CheckError, "id=1"):
+        load("id | n:BigInt", "3 | 6", "1 | 4", "2 | 5")
+    assert load.rows() == [(1, 4), (2, 5)]
+    assert load.bookmark() is None
+    assert load.target.ledger.bookmark(before) == Bookmark(before, "n", "5")
+
+
 def test_a_failed_load_leaves_the_bookmark(load: Lab) -> None:
     load.defaults["incremental_column"] = "n"
     load("id | n:BigInt", "1 | 5")
