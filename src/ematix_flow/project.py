@@ -154,10 +154,7 @@ class Project:
         )
 
     def preview(self, declared: AnyPipeline) -> PreviewResult:
-        """The plan as data, without opening any connection or filling any reference.
-
-        What only an open connection could tell, and what an unknown one hides, is a note; the rest is there.
-        """
+        """The plan as data; opens nothing and fills no reference, and notes what cannot be told that way."""
         from .engine.explain import explain_all
 
         place, untold = None, None
@@ -305,9 +302,8 @@ class Project:
         from .engine.post import step_problems
 
         part, seen = self._referring(part), self.systems.foreseen(part, place)
-        problem = seen.problem or untold
-        if problem is not None:
-            shown = explain_partly(part, seen.source, seen.target, place, problem)
+        if problems := {each.message: each for each in (untold, seen.problem) if each is not None}:
+            shown = explain_partly(part, seen.source, seen.target, place, tuple(problems.values()))
         else:
             shown = explain(self._planned(part, place, live=False), *self.systems.of(part, place, live=False))
         steps = () if seen.target is None else step_problems(part, seen.target, self._names())
@@ -330,10 +326,10 @@ class Project:
         """A plan with what a run of it would have done."""
         from .engine.explain import explain
 
+        told = ("rows_", "closed_", "watermark_before")
         try:
             result = self._run(plan, now=now, dry_run=True)
-            counts = {name: count for name, count in result.items() if name.startswith(("rows_", "closed_"))}
-            counts["watermark_before"] = result["watermark_before"]
+            counts = {name: count for name, count in result.items() if name.startswith(told)}
         except FlowError as error:
             counts = {"error": failure_text(error)}
         return explain(plan, *self.systems.of(plan.pipeline, plan.read.place), dry_run=counts)

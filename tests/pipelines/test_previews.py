@@ -74,6 +74,13 @@ def test_an_unknown_target_leaves_what_the_declaration_says(shop: Shop) -> None:
     assert not [line for line in page(plan) if line.startswith("SQL plan")]
 
 
+def test_two_things_in_the_dark_are_two_notes(shop: Shop) -> None:
+    plan = asking(target_connection="lost", source_connection="default").preview()
+    assert plan.notes[0].startswith("cannot be told: the path, the source query, the SQL plan, because a preview opens")
+    assert plan.notes[1].startswith("pipeline 'people': there is no connection 'lost'. Next: ")
+    assert len(asking(target_connection="lost").preview().notes) == 1
+
+
 def test_an_unknown_source_leaves_the_table_that_is_read(shop: Shop) -> None:
     @ematix.pipeline(target=Customer, mode="merge", source_connection="lost", source_table="main.raw")
     def people(): ...

@@ -143,13 +143,18 @@ def explain(
 
 
 def explain_partly(
-    pipeline: Pipeline, source: Backend | None, target: Backend | None, place: Place | Rows | None, error: FlowError
+    pipeline: Pipeline,
+    source: Backend | None,
+    target: Backend | None,
+    place: Place | Rows | None,
+    errors: Sequence[FlowError],
 ) -> PreviewResult:
-    """What can be told of a plan where `error` keeps its source, its target or both in the dark."""
+    """What can be told of a plan where `errors` keep its source, its target or both in the dark."""
     planned = plan_load(pipeline, target)
     asked = place or pipeline.source_table
     untold = {"the path": True, "the source query": asked is None, "the SQL plan": target is None}
-    note = f"cannot be told: {', '.join(what for what, is_so in untold.items() if is_so)}, because {error.message}"
+    reasons = [f"{error.message}. Next: {error.hint}" if error.hint else error.message for error in errors]
+    reasons[0] = f"cannot be told: {', '.join(what for what, is_so in untold.items() if is_so)}, because {reasons[0]}"
     warned = [planned.keys.warning] if planned.keys and planned.keys.warning else []
     steps: list[Step] = [planned.load]
     if pipeline.transforms_post:
@@ -159,7 +164,7 @@ def explain_partly(
         source_connection_info={} if source is None else source.connection.redacted(),
         steps=tuple(_in_words(step, pipeline) for step in steps),
         source_query="" if asked is None else without_secrets(str(asked)),
-        notes=(*warned, f"{note}. Next: {error.hint}" if error.hint else note),
+        notes=(*warned, *reasons),
     )
 
 
