@@ -102,6 +102,39 @@ def test_what_is_no_spark_frame_is_a_type_error(lone: Any, frame: object) -> Non
         lone.write_spark_df(frame, "dw.person", mode="append")
 
 
+@pytest.mark.parametrize("name", ["person", "a.b.person", ".person", ""])
+def test_a_table_name_without_a_schema_is_a_value_error(lone: Any, name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"'{name}' does not name a table\nHint: write 'schema.table'"):
+        lone.write_spark_df(_Frame(), name, mode="append")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_history_takes_a_spark_frame(declared: bool, spark: SparkSession, tmp_path: Path) -> None:
+    with registries.scope():
+
+        @ematix.table(schema="dw")
+        class Person:
+            id: Annotated[BigInt, pk()]
+            name: Text
+
+    conn: Any = Handle(KINDS["duckdb"](tmp_path).open(Workshop(lambda: spark, tmp_path / "scratch")))
+    options = {"target": Person} if declared else {"keys": ["id"]}
+    conn.write_spark_df(spark.sql(PEOPLE), "dw.person", mode="scd2", **options)
+    changed = spark.sql("SELECT 2L AS id, 'Hopper' AS name")
+    result = conn.write_spark_df(changed, "dw.person", mode="scd2", **options)
+    assert (result.rows_inserted, result.rows_closed) == (1, 1)
+    versions = conn.query("SELECT id, name, is_current, valid_to IS NULL FROM dw.person ORDER BY id, valid_from")
+    assert versions["rows"] == [[1, "Ada", True, True], [2, "Grace", False, False], [2, "Hopper", True, True]]
+
+
+@pytest.mark.slow
+def test_a_history_without_keys_is_refused(conn: Any, spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match="write_spark_df: mode scd2 needs keys"):
+        conn.write_spark_df(spark.sql(PEOPLE), "dw.person", mode="scd2")
+
+
 def test_a_preview_gives_no_frames(tmp_path: Path, lone: Any) -> None:
     closed: Any = Handle(lone._backend, live=False)
     with pytest.raises(FlowError, match="a preview opens nothing"):

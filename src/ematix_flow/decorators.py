@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 from .connections import connection as connection_decorator
 from .spec import registry
 from .spec.connection import Connection
-from .spec.fan_out import FanOut, Target, build_declaration, build_target
+from .spec.fan_out import FanOut, Target, build_declaration
 from .spec.keywords import TargetOptions
 from .spec.origin import Origin, declared_at
 from .spec.pipeline import Pipeline, PipelineFunction, PipelineOptions
@@ -120,7 +120,7 @@ def pipeline(**options: Unpack[PipelineOptions]) -> Callable[[PipelineFunction],
 
 def target(table: type[ManagedTable], **options: Unpack[TargetOptions]) -> Target:
     """One target of a pipeline that has several, with the options that are its own."""
-    return build_target(table, options)
+    return Target(table, **options)
 
 
 def transform(

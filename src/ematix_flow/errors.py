@@ -6,6 +6,7 @@
     │   ├── UnknownNameError (KeyError)    a name that nothing answers to
     │   ├── DuplicateNameError             a name that is taken
     │   ├── CycleError                     declarations that wait for each other
+    │   ├── MissingSourceError (RuntimeError)       nothing says where the rows come from
     │   └── UnsupportedError (NotImplementedError)  the chosen system cannot do this
     ├── ConfigError (ValueError)           a setting is missing or wrong
     │   ├── ConnectionLookupError (KeyError)        no connection of that name
@@ -46,6 +47,7 @@ __all__ = [
     "FlowError",
     "LeaseLostError",
     "MissingExtraError",
+    "MissingSourceError",
     "PartialRunError",
     "RunError",
     "SecretError",
@@ -125,6 +127,12 @@ class CycleError(SpecError):
     """Declarations that wait for each other."""
 
     code = "spec.cycle"
+
+
+class MissingSourceError(SpecError, RuntimeError):
+    """A pipeline of which nothing says where its rows come from."""
+
+    code = "spec.no-source"
 
 
 class UnsupportedError(SpecError, NotImplementedError):

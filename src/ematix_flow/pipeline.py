@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar, Unpack
+from typing import Literal, Self, TypeVar, Unpack, cast
 
-from .decorators import register_pipeline
+from .decorators import PipelineHandle, register_pipeline
 from .engine.explain import PreviewResult
+from .engine.handle import Handle
 from .engine.post import ParentContext
 from .engine.result import RunResult
 from .engine.source import Source
 from .engine.validate import ValidateResult
+from .errors import SpecTypeError
 from .project import current_project
 from .spec.connection import Connection
 from .spec.declared import Declared
-from .spec.fan_out import Target
-from .spec.keywords import TargetOptions, check_keywords
+from .spec.fan_out import Target, build_declaration
+from .spec.keywords import Mode, PipelineOptions, TargetOptions, check_keywords
 from .spec.origin import declared_at
-from .spec.pipeline import Pipeline, build_pipeline, target_table
+from .spec.pipeline import target_table
+from .spec.pipeline_data import Given, normalized_spec, pipeline_spec
 from .spec.registered import RegisteredTransform, ScheduledPipeline, build_scheduled
 from .spec.table import ManagedTable
 
@@ -45,6 +48,55 @@ __all__ = [
 ]
 
 Function = TypeVar("Function", bound=Callable[[], object])
+
+
+class Pipeline(PipelineHandle):
+    """A pipeline written as data: its query is known, so there is no function; it runs like a decorated one.
+
+    `source` is a `Source` that names its connection, or what else a pipeline's function may return; `target` is a
+    `Target` or a table class. The options are those of `@ematix.pipeline`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: object,
+        target: Target | type[ManagedTable],
+        mode: Mode | None = None,
+        keys: Sequence[str] | None = None,
+        **options: object,
+    ) -> None:
+        place = declared_at()
+        declared = Declared(name=name, declared_at=place)
+        if not str(name).strip():
+            raise declared.error("a pipeline needs a name", hint="pass name=")
+        own, table = (dict(target.options), target.table) if isinstance(target, Target) else ({}, target)
+        if isinstance(source, Source):
+            if isinstance(source.connection, Handle):
+                hint = "write Source('name', sql), or pass the handle to pipeline.sync"
+                raise declared.error("its source is an open handle", kind=SpecTypeError, hint=hint)
+            if options.get("source_connection") is not None:
+                problem = "its Source and source_connection= both name a connection"
+                raise declared.error(problem, kind=SpecTypeError, hint="leave source_connection= out")
+            own["source_connection"], source = source.connection, source.query
+        said = {"mode": mode, "keys": keys, **options}
+        own |= {key: value for key, value in said.items() if value is not None}
+        all_options = {**own, "name": name, "target": table}
+        record = build_declaration(Given(source), all_options, place)
+        super().__init__(record, cast("PipelineOptions", all_options))
+
+    def register(self) -> Self:
+        """Let the project know the pipeline, as a decorator does; gives the pipeline itself."""
+        register_pipeline(self.pipeline, self.pipeline.declared_at)
+        return self
+
+    def to_spec_dict(self) -> dict[str, object]:
+        """The pipeline as it was declared, as plain data."""
+        return pipeline_spec(self.pipeline.parts[0])
+
+    def to_normalized_dict(self) -> dict[str, object]:
+        """The pipeline as a run takes it: with its keys, its connections and the fingerprint of its table."""
+        return normalized_spec(self.pipeline.parts[0])
 
 
 @dataclass(frozen=True)
@@ -83,7 +135,7 @@ def sync(
         declared["source_connection"] = source.connection
     project = current_project()
     with project.systems.lent(declared) as named:
-        return project.run(build_pipeline(lambda _source: source, named, place), dry_run=dry_run)
+        return project.run(build_declaration(Given(source), named, place), dry_run=dry_run)
 
 
 def register(

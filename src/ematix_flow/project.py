@@ -26,7 +26,7 @@ from .spec.redaction import failure_text
 from .spec.registered import RegisteredTransform, ScheduledPipeline
 from .spec.registry import Registry
 from .spec.run import Run
-from .systems import OpenSystems
+from .systems import UNTOLD, OpenSystems
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,17 +154,15 @@ class Project:
         )
 
     def preview(self, declared: AnyPipeline) -> PreviewResult:
-        """The plan as data, without opening any connection or filling any reference."""
-        from .engine.explain import explain, explain_all
-        from .engine.post import step_problems
+        """The plan as data; opens nothing and fills no reference, and notes what cannot be told that way."""
+        from .engine.explain import explain_all
 
-        place, plans = self._place(declared, live=False), []
-        for part in declared.parts:
-            source, target = self.systems.of(part, place, live=False)
-            shown = explain(self._planned(part, place, live=False), source, target)
-            notes = [error.message for _, error in step_problems(self._referring(part), target, self._names())]
-            plans.append(replace(shown, notes=(*shown.notes, *notes)))
-        return explain_all(declared, plans)
+        place, untold = None, None
+        try:
+            place = self._place(declared, live=False)
+        except UNTOLD as error:
+            untold = error
+        return explain_all(declared, [self._foreseen(part, place, untold) for part in declared.parts])
 
     def dry_run(self, declared: AnyPipeline, *, now: datetime | None = None) -> PreviewResult:
         """The plan with the exact counts of a run that leaves nothing; a failure is part of the answer."""
@@ -265,7 +263,7 @@ class Project:
         from .engine.source import call_function
 
         first = declared.parts[0]
-        if isinstance(declared, Pipeline) or not (lenient or declared.continue_on_failure):
+        if live and (isinstance(declared, Pipeline) or not (lenient or declared.continue_on_failure)):
             for part in declared.parts:
                 self.systems.of(part, live=live)
         source = self.systems.one(first, first.source_connection or first.target_connection, live=live)
@@ -298,6 +296,19 @@ class Project:
 
         return build_plan(self._referring(pipeline), *self.systems.of(pipeline, place, live=live), place)
 
+    def _foreseen(self, part: Pipeline, place: Place | Rows | None, untold: FlowError | None) -> PreviewResult:
+        """The plan of one load as far as it can be told; `untold` is why its rows are not known."""
+        from .engine.explain import explain, explain_partly
+        from .engine.post import step_problems
+
+        part, seen = self._referring(part), self.systems.foreseen(part, place)
+        if problems := {each.message: each for each in (untold, seen.problem) if each is not None}:
+            shown = explain_partly(part, seen.source, seen.target, place, tuple(problems.values()))
+        else:
+            shown = explain(self._planned(part, place, live=False), *self.systems.of(part, place, live=False))
+        steps = () if seen.target is None else step_problems(part, seen.target, self._names())
+        return replace(shown, notes=(*shown.notes, *(error.message for _, error in steps)))
+
     def _run(
         self, plan: Plan, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
     ) -> RunResult:
@@ -315,9 +326,10 @@ class Project:
         """A plan with what a run of it would have done."""
         from .engine.explain import explain
 
+        told = ("rows_", "closed_", "watermark_before")
         try:
             result = self._run(plan, now=now, dry_run=True)
-            counts = {name: count for name, count in result.items() if name.startswith(("rows_", "closed_"))}
+            counts = {name: count for name, count in result.items() if name.startswith(told)}
         except FlowError as error:
             counts = {"error": failure_text(error)}
         return explain(plan, *self.systems.of(plan.pipeline, plan.read.place), dry_run=counts)

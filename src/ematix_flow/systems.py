@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, S
 from .backends.lake_connection import DeltaLocalConnection
 from .backends.workshop import Workshop
 from .config import Found, all_connections, find_connection
-from .errors import ConnectionLookupError
+from .errors import ConfigError, ConnectionLookupError, FlowError, MissingExtraError, RunError, UnsupportedError
 from .secrets import expand
 from .spec.connection import Connection
 from .spec.pipeline import Pipeline
@@ -23,7 +23,20 @@ if TYPE_CHECKING:
     from .engine.handle import Handle
     from .spec.place import Place, Rows
 
-__all__ = ["OpenSystems"]
+__all__ = ["UNTOLD", "Foreseen", "OpenSystems"]
+
+
+UNTOLD = (ConfigError, RunError, UnsupportedError, MissingExtraError)
+"""The errors of looking ahead: a connection that is missing or cannot be opened, a function that asked a system."""
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """The systems of a pipeline as far as they are known without opening any."""
+
+    source: Backend | None
+    target: Backend | None
+    problem: FlowError | None
 
 
 class OpenSystems:
@@ -70,6 +83,19 @@ class OpenSystems:
         except ConnectionLookupError as error:
             message = f"pipeline {pipeline.name!r}: {error.message}"
             raise ConnectionLookupError(message, hint=error.hint, declared_at=pipeline.declared_at) from None
+
+    def foreseen(self, pipeline: Pipeline, place: Place | Rows | None) -> Foreseen:
+        """What is known of a pipeline's source and target without opening them, and why the others are not."""
+        named = getattr(place, "connection", None) or pipeline.source_connection or pipeline.target_connection
+        found: list[Backend | None] = []
+        problem: FlowError | None = None
+        for name in (str(named), pipeline.target_connection):
+            try:
+                found.append(self.one(pipeline, name, live=False))
+            except UNTOLD as error:
+                found.append(None)
+                problem = problem or error
+        return Foreseen(found[1] if named == pipeline.target_connection else found[0], found[1], problem)
 
     def connect(self, name: str, url: str | None, on_close: Callable[[], None] | None = None) -> Handle:
         """An open handle of a connection; with `url`, of the system that it names, whatever is declared.

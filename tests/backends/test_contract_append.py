@@ -37,7 +37,9 @@ def test_a_resumed_load_takes_what_is_new_and_keeps_its_bookmark(load: Lab) -> N
     result = load("id | n:BigInt", "2 | 5", "3 | 6", "4 | 7")
     assert (result.rows_inserted, result.watermark_before, result.watermark_after) == (2, "5", "7")
     assert load.rows() == [(1, 4), (2, 5), (3, 6), (4, 7)]
-    assert load.bookmark() == Bookmark(load.name, "n", "7")
+    bookmark = load.bookmark()
+    assert bookmark == Bookmark(load.name, "n", "7")
+    assert bookmark.updated_at == load.target.ledger.last_instant(load.target_ref)
 
 
 def test_an_empty_source_adds_nothing_and_makes_the_table(load: Lab) -> None:
@@ -121,6 +123,17 @@ def test_null_in_the_incremental_column_is_refused(load: Lab) -> None:
         load("id | n:BigInt", "2 | NULL", "3 | 6")
     with load.refused(CheckError, "id=2"):
         load("id | n:BigInt", "2 | NULL")
+
+
+def test_a_renamed_pipeline_starts_over_and_is_stopped_by_the_keys_that_are_there(load: Lab) -> None:
+    load.defaults["incremental_column"] = "n"
+    load("id | n:BigInt", "1 | 4", "2 | 5")
+    before, load.name = load.name, "renamed"
+    with load.refused(CheckError, "id=1"):
+        load("id | n:BigInt", "3 | 6", "1 | 4", "2 | 5")
+    assert load.rows() == [(1, 4), (2, 5)]
+    assert load.bookmark() is None
+    assert load.target.ledger.bookmark(before) == Bookmark(before, "n", "5")
 
 
 def test_a_failed_load_leaves_the_bookmark(load: Lab) -> None:

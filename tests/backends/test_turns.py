@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import pytest
 
 from ematix_flow import BigInt, Project, Text, ematix, natural_key, pk
+from ematix_flow.backends.sql_ledger import SqlLedger
 from ematix_flow.config import Settings
 from ematix_flow.connections import DuckDBConnection, SQLiteConnection, register_connection
 from ematix_flow.engine import run as engine_run
@@ -109,6 +111,78 @@ def test_a_load_that_was_overtaken_is_refused_and_the_bookmark_stays(
     bookmark = project.backend("default").ledger.bookmark("slow")
     assert bookmark is not None
     assert (ids(project), bookmark.value) == ([5, 7], "7")
+
+
+def history(project: Project) -> dict[int, list[tuple[str, str, str | None, bool]]]:
+    """The versions of each key, oldest first: the note, from when to when, whether it is current."""
+    backend: Any = project.backend("default")
+    name = backend.relation_sql(TableRef("mart", "orders"))
+    kept: dict[int, list[tuple[str, str, str | None, bool]]] = {}
+    with backend.session() as connection:
+        columns = "id, note, CAST(valid_from AS TEXT), CAST(valid_to AS TEXT), is_current"
+        for key, *version in connection.execute(f"SELECT {columns} FROM {name} ORDER BY 1, 3").fetchall():
+            kept.setdefault(key, []).append((version[0], version[1], version[2], bool(version[3])))
+    return kept
+
+
+def check_history(versions: list[tuple[str, str, str | None, bool]]) -> None:
+    """Each version ends where the next begins, and only the last is current."""
+    for (_, begin, end, current), (_, following, _, _) in itertools.pairwise(versions):
+        assert (end, current, begin < following) == (following, False, True)
+    assert versions[-1][2:] == (None, True)
+
+
+def test_two_histories_of_one_table_at_once_become_one_or_one_gives_way(project: Project) -> None:
+    declare("seed", "SELECT 1 AS id, 'seed' AS note", mode="scd2")
+    project.run(project.pipeline("seed"))
+    names = ("left", "right")
+    for name in names:
+        declare(name, f"SELECT 1 AS id, '{name}' AS note UNION ALL SELECT 2, '{name}'", mode="scd2")
+    for _ in range(5):
+        outcomes: dict[str, object] = {}
+        start = threading.Barrier(2)
+
+        def work(name: str, start: threading.Barrier = start, outcomes: dict[str, object] = outcomes) -> None:
+            start.wait()
+            try:
+                outcomes[name] = project.run(project.pipeline(name)).status
+            except ConflictError as error:
+                outcomes[name] = error.transient
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert {*outcomes} == {*names}
+        assert "success" in outcomes.values()
+        assert {*outcomes.values()} <= {"success", True}
+        for versions in history(project).values():
+            check_history(versions)
+        assert {versions[-1][0] for versions in history(project).values()} <= {*names}
+
+
+def test_a_history_that_was_overtaken_gives_way(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    declare("slow", "SELECT 1 AS id, 'seed' AS note", mode="scd2")
+    project.run(project.pipeline("slow"))
+    declare("slow", "SELECT 1 AS id, 'slow' AS note", mode="scd2")
+    declare("fast", "SELECT 1 AS id, 'fast' AS note", mode="scd2")
+    newest = SqlLedger.last_instant
+
+    def overtaken(ledger: SqlLedger, table: TableRef) -> Any:
+        """Once the slow load knows how far the table is, another load into it commits."""
+        monkeypatch.setattr(SqlLedger, "last_instant", newest)
+        found = newest(ledger, table)
+        thread = threading.Thread(target=lambda: project.run(project.pipeline("fast")))
+        thread.start()
+        thread.join()
+        return found
+
+    monkeypatch.setattr(SqlLedger, "last_instant", overtaken)
+    with pytest.raises(ConflictError, match=r"pipeline 'slow': another load into mart\.orders committed first"):
+        project.run(project.pipeline("slow"))
+    assert [note for note, *_ in history(project)[1]] == ["seed", "fast"]
+    check_history(history(project)[1])
 
 
 def test_an_interrupt_after_the_commit_leaves_the_record_a_success(project: Project) -> None:

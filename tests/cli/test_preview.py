@@ -134,6 +134,16 @@ def test_preview_as_json_is_the_whole_plan(flow: Flow) -> None:
 
 
 @pytest.mark.usefixtures("project")
+def test_preview_of_what_cannot_all_be_told_says_why_and_succeeds(flow: Flow) -> None:
+    result = flow("preview", "broken_function")
+    assert (result.exit_code, result.stderr.count("Error")) == (0, 0)
+    lines = facts(result.stdout)
+    assert "Target analytics.people" in lines
+    assert "cannot be told: the path, the source query" in " ".join(lines)
+    assert flow("dry-run", "broken_function").exit_code == 1
+
+
+@pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("name", ["preview", "dry-run"])
 def test_an_unknown_pipeline_exits_with_2(name: str, flow: Flow) -> None:
     assert flow(name, "no_such_pipeline").exit_code == 2

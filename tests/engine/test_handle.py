@@ -328,4 +328,5 @@ def test_a_bookmark_is_read_after_the_load_that_made_it(kind: str) -> None:
     with connect("shop") as handle:
         assert handle.read_watermark("people") is None
         people.run()
-        assert handle.read_watermark("people") == {"pipeline_name": "people", "column_name": "id", "last_value": "7"}
+        mark = handle.read_watermark("people") or {}
+        assert [mark[key] for key in ("pipeline_name", "column_name", "last_value")] == ["people", "id", "7"]

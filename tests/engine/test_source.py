@@ -149,13 +149,22 @@ def test_a_source_of_a_table_names_it_as_its_system_does(call: Call) -> None:
     assert narrow == Query('SELECT "id", "a b" FROM "raw"."people"', "warehouse")
 
 
+def test_a_source_may_name_its_connection(call: Call) -> None:
+    assert call(lambda source: Source("shop", "SELECT 1")) == Query("SELECT 1")
+    assert call(lambda source, target: Source("warehouse", "SELECT 1")) == Query("SELECT 1", "warehouse")
+    with pytest.raises(SpecError, match=r"pipeline 'customers'.*a Source of connection 'other'"):
+        call(lambda source: Source("other", "SELECT 1"))
+
+
 def test_a_source_needs_a_handle_of_this_pipeline(call: Call, tmp_path: Path) -> None:
     other = DuckDBConnection(name="other", path=str(tmp_path / "other")).open(Workshop(start_no_spark, tmp_path))
     with pytest.raises(SpecError, match=r"pipeline 'customers'.*a Source of connection 'other'") as caught:
         call(lambda source: Source(Handle(other), "SELECT 1"))
     assert "source_connection='other'" in str(caught.value.hint)
-    with pytest.raises(SpecTypeError, match="Source takes a handle, not str"):
-        call(lambda source: Source("shop", "SELECT 1"))
+    with pytest.raises(SpecTypeError, match="Source takes a handle or the name of a connection, not NoneType"):
+        call(lambda source: Source(None, "SELECT 1"))  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="needs the name of its connection"):
+        call(lambda source: Source("", "SELECT 1"))
 
 
 # ── async ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -97,6 +98,34 @@ def test_a_source_table_feeds_several_targets(shop: Shop) -> None:
 
     people.run()
     assert (shop.names(), shop.names("archive")) == (["Ada", "Bob"], [" Ada ", "Bob"])
+
+
+def test_a_time_to_live_is_each_targets_own(shop: Shop) -> None:
+    targets = [ematix.target(Customer, ttl="1h"), ematix.target(Archive)]
+    noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    shop.project.run(declare(targets=targets, mode="scd2").pipeline, now=noon)
+    later = declare("SELECT 2 AS id, 'Bob' AS name", targets=targets, mode="scd2").pipeline
+    result = shop.project.run(later, now=noon + timedelta(hours=2))
+    assert [each["closed_ttl"] for each in result.values()] == [1, 0]
+    current = "SELECT id FROM main.{} WHERE is_current ORDER BY id"
+    assert [shop.ask(current.format(table)) for table in ("customer", "archive")] == [[(2,)], [(1,), (2,)]]
+
+
+def test_a_time_to_live_of_the_pipeline_holds_for_targets_that_name_none(shop: Shop) -> None:
+    targets = [ematix.target(Customer, ttl_seconds=30), ematix.target(Archive)]
+    ttls = [part.ttl for part in declare(targets=targets, mode="scd2", ttl="1h").pipeline.parts]
+    assert ttls == [timedelta(seconds=30), timedelta(hours=1)]
+
+
+def test_a_forced_path_is_each_targets_own(shop: Shop) -> None:
+    targets = [ematix.target(Customer, force_path="cross_db"), ematix.target(Archive)]
+    plan = declare(targets=targets, mode="append").preview()
+    assert [(each.path, each.path_reason == "force_path=") for each in plan.targets] == [
+        ("cross_db", True), ("same_db", False),
+    ]  # fmt: skip
+    other = [ematix.target(Customer), ematix.target(Archive, force_path="same_db")]
+    plan = declare(targets=other, mode="append", force_path="cross_db").preview()
+    assert [each.path for each in plan.targets] == ["cross_db", "same_db"]
 
 
 def test_the_first_failure_ends_the_run_and_what_was_loaded_before_stays(shop: Shop) -> None:

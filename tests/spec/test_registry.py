@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from ematix_flow.decorators import ematix
 from ematix_flow.errors import DuplicateNameError, UnknownNameError
 from ematix_flow.spec.connection import Connection
 from ematix_flow.spec.origin import Origin
@@ -44,6 +45,40 @@ def test_a_notebook_cell_can_be_run_again_after_an_edit(file):
     registry = Registry()
     registry.add("transform", "clean", 1, Origin("/tmp/ipykernel_12/99.py", 1))
     assert registry.add("transform", "clean", 2, Origin(file, 1)) == 2
+
+
+@pytest.mark.parametrize("file", ["<ipython-input-7-ab>", "/tmp/ipykernel_12/345.py"])
+def test_one_cell_cannot_declare_a_name_on_two_lines(file):
+    registry = Registry()
+    registry.add("transform", "clean", 1, Origin(file, 1, unit=1))
+    with pytest.raises(DuplicateNameError, match="is declared already at"):
+        registry.add("transform", "clean", 2, Origin(file, 5, unit=2))
+
+
+def load(text):
+    exec(compile(text, "jobs.py", "exec"), {"ematix": ematix})  # noqa: S102 - what an import does with a module
+
+
+FUNCTION = "@ematix.transform()\ndef clean(target): ...\n"
+
+
+def test_two_functions_of_one_name_in_one_module_are_an_error_with_both_places():
+    with scope(), pytest.raises(DuplicateNameError, match=r"'clean' is declared already at jobs\.py:1") as caught:
+        load(f"{FUNCTION}{FUNCTION}")
+    assert str(caught.value.declared_at) == "jobs.py:3"
+
+
+def test_a_module_that_was_edited_and_loaded_again_replaces_its_own_functions():
+    with scope() as registry:
+        for text in (FUNCTION, FUNCTION, f"# a new line\n{FUNCTION}", FUNCTION):
+            load(text)
+        assert list(registry.transforms) == ["clean"]
+
+
+def test_a_line_that_runs_again_declares_again():
+    with scope() as registry:
+        load(f"for _ in range(2):\n    {FUNCTION.replace(chr(10), chr(10) + '    ')}")
+        assert list(registry.transforms) == ["clean"]
 
 
 @pytest.mark.parametrize(

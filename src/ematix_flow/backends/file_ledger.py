@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -59,7 +60,10 @@ class FileLedger(Ledger):
         """Where the newest committed load of `pipeline` got to, in any of its tables."""
         kept = [self._log_of(table).state().bookmarks.get(pipeline) for table in self._tables_of(pipeline)]
         found = [each for each in kept if each is not None]
-        return max(found, key=lambda each: each[1])[0] if found else None
+        if not found:
+            return None
+        newest, at = max(found, key=lambda each: each[1])
+        return replace(newest, updated_at=at)
 
     def last_instant(self, table: TableRef) -> datetime | None:
         """The newest `now` that was committed into `table`."""

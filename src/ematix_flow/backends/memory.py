@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -275,7 +275,7 @@ class MemoryLoad(Load):
             self._space.tokens.add(self.commit.token)
             self._space.runs[run.run_id] = run
             if bookmark is not None:
-                self._space.bookmarks[bookmark.pipeline] = bookmark
+                self._space.bookmarks[bookmark.pipeline] = replace(bookmark, updated_at=self.commit.now)
 
     def _bind(self) -> int:
         """Evaluate the source once, and let both names answer; gives the number of incoming rows."""

@@ -99,8 +99,11 @@ class SqlLedger(Ledger):
     def bookmark(self, pipeline: str) -> Bookmark | None:
         """The committed bookmark of `pipeline`."""
         where = {"pipeline_name": pipeline}
-        rows = self._select(WATERMARKS, ("pipeline_name", "column_name", "last_value"), where)
-        return Bookmark(*(str(value) for value in rows[0])) if rows else None
+        rows = self._select(WATERMARKS, ("pipeline_name", "column_name", "last_value", "updated_at"), where)
+        if not rows:
+            return None
+        name, column, value, at = rows[0]
+        return Bookmark(str(name), str(column), str(value), _instant(at))
 
     def last_instant(self, table: TableRef) -> datetime | None:
         """The newest `now` that was committed into `table`."""

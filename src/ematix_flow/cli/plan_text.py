@@ -25,9 +25,12 @@ def describe_plan(plan: PreviewResult, *, verbose: bool = False, colored: bool =
     parts: list[RenderableType] = [_header(plan), facts(_plan_facts(plan))]
     if verbose:
         parts += ["", _heading("Steps"), _bullets(plan.steps)]
-    parts += ["", _heading("Source query"), _statements([plan.source_query], verbose=verbose, colored=colored)]
+    if plan.source_query:
+        parts += ["", _heading("Source query"), _statements([plan.source_query], verbose=verbose, colored=colored)]
     if plan.cleaning:
         parts += ["", _heading("Cleaned columns"), _bullets(plan.cleaning)]
+    if rows := _row_transforms(plan):
+        parts += ["", _heading("Row transforms"), _bullets(rows)]
     if len(plan.targets) == 1 or verbose:
         for target in plan.targets:
             parts += ["", *_target_page(target, verbose=verbose, colored=colored)]
@@ -59,6 +62,8 @@ def _plan_facts(plan: PreviewResult) -> Iterable[tuple[str, RenderableType]]:
 
 def _target_page(target: TargetPlan, *, verbose: bool, colored: bool) -> list[RenderableType]:
     title = Text.assemble(("Target ", "bold"), (target.schema_qualified_name, "bold cyan"))
+    if not target.plan_sql:
+        return [title, facts(_target_facts(target))]
     plan = Text.assemble(("SQL plan", "bold"), f" ({target.plan_sql_label})")
     statements = _statements(target.plan_sql, verbose=verbose, colored=colored)
     return [title, facts(_target_facts(target)), "", plan, statements]
@@ -66,17 +71,35 @@ def _target_page(target: TargetPlan, *, verbose: bool, colored: bool) -> list[Re
 
 def _target_facts(target: TargetPlan) -> Iterable[tuple[str, RenderableType]]:
     yield "Connection", _connection(target.target_connection_name, target.target_connection_info)
-    yield "Path", f"{target.path} ({target.path_reason})"
+    yield "Path", f"{target.path or 'not known'} ({target.path_reason})"
     yield "Columns", ", ".join((*target.declared_columns, *(f"{name} (auto)" for name in target.augmented_columns)))
     if target.merge_keys:
         yield "Merge keys", _reasoned(target.merge_keys, target.merge_keys_reason)
     if target.compare_columns:
         yield "Compare columns", _reasoned(target.compare_columns, target.compare_columns_reason)
-    yield "Guarantee", target.guarantee
+    if target.incremental_column is not None:
+        yield "Bookmark", _bookmark(target)
+    if target.guarantee:
+        yield "Guarantee", target.guarantee
     if target.dry_run_error is not None:
         yield "Dry run", Text(f"failed: {without_secrets(target.dry_run_error)}", "red")
     elif target.dry_run_rows_affected:
         yield "Dry run", Text(_counts(target.dry_run_rows_affected), "green")
+
+
+def _bookmark(target: TargetPlan) -> str:
+    if target.watermark_before is not None:
+        return f"{target.incremental_column}, at {target.watermark_before} before"
+    return (
+        f"{target.incremental_column}, none before" if target.dry_run_rows_affected else target.incremental_column or ""
+    )
+
+
+def _row_transforms(plan: PreviewResult) -> list[str]:
+    """In order; where targets differ, each line says whose it is."""
+    if len({target.transforms_pre for target in plan.targets}) == 1:
+        return list(plan.targets[0].transforms_pre)
+    return [f"{each.schema_qualified_name}: {line}" for each in plan.targets for line in each.transforms_pre]
 
 
 def _step_line(step: TransformPlan, plan: PreviewResult) -> str:

@@ -12,76 +12,90 @@ from ..backends.spark_dialect import SparkDialect
 from ..errors import FlowError
 from ..spec.fan_out import FanOut
 from ..spec.pipeline import Pipeline
-from ..spec.place import Rows
+from ..spec.place import Place, Rows
 from ..spec.redaction import failure_text, without_secrets
 from ..spec.registered import ScheduledPipeline
 from ..spec.table import Column
 from ..strategies.base import Change
-from .plan import After, Load, Plan, Read, Step, Transform, only_cast
+from .plan import After, Load, Plan, PlannedLoad, Read, Step, Transform, only_cast, plan_load
 from .transform import SOURCE, assumed_names, cleaned_query, incoming_query, pushed_sql
 
-__all__ = ["PreviewResult", "TargetPlan", "TransformPlan", "explain", "explain_all", "explain_unplanned"]
+__all__ = [
+    "PreviewResult",
+    "TargetPlan",
+    "TransformPlan",
+    "explain",
+    "explain_all",
+    "explain_partly",
+    "explain_unplanned",
+]
 
 
 @dataclass(frozen=True)
 class TargetPlan:
-    """What would happen to one table."""
+    """What would happen to one table; what cannot be told is empty."""
 
     schema_qualified_name: str
     mode: str
-    path: str
-    path_reason: str
-    declared_columns: tuple[str, ...]
-    augmented_columns: tuple[str, ...]
-    merge_keys: tuple[str, ...]
-    merge_keys_reason: str | None
-    compare_columns: tuple[str, ...]
-    compare_columns_reason: str | None
-    target_connection_name: str
-    target_connection_info: Mapping[str, object]
-    guarantee: str
-    plan_sql: tuple[str, ...]
-    plan_sql_label: str
-    source_sql: str | None = None
-    """The whole query that gives this table its incoming rows."""
+    path: str = ""
+    path_reason: str = ""
+    augmented_columns: tuple[str, ...] = ()
+    declared_columns: tuple[str, ...] = ()
+    merge_keys: tuple[str, ...] = ()
+    merge_keys_reason: str | None = None
+    compare_columns: tuple[str, ...] = ()
+    compare_columns_reason: str | None = None
+    target_connection_name: str = "default"
+    target_connection_info: Mapping[str, object] = field(default_factory=dict)
+    plan_sql: tuple[str, ...] = ()
+    plan_sql_label: str = ""
     dry_run_rows_affected: Mapping[str, object] = field(default_factory=dict)
     dry_run_error: str | None = None
+    source_sql: str | None = None
+    """The whole query that gives this table its incoming rows."""
+    guarantee: str = ""
+    transforms_pre: tuple[str, ...] = ()
+    """What is done to the cleaned rows before the load, in order."""
+    incremental_column: str | None = None
+    """The column of the bookmark."""
+    watermark_before: str | None = None
+    """Where the bookmark stands; only a dry run can tell."""
 
 
 @dataclass(frozen=True)
 class TransformPlan:
     """A step that would run after a load."""
 
-    kind: Literal["sql", "callable", "transform_ref"]
+    kind: Literal["sql", "callable", "transform_ref", "unknown"]
     summary: str
     """The first line of a statement, a function's name, or the name that is referred to."""
-    target: str
+    target: str = ""
     """The table whose load comes before."""
 
 
 @dataclass(frozen=True)
 class PreviewResult:
-    """A pipeline's plan as plain data."""
+    """A pipeline's plan as plain data; what cannot be told is empty, and a note says why."""
 
     pipeline_name: str
-    schedule: str | None
-    mode: str | None
+    schedule: str | None = None
+    mode: str | None = None
     """None where there are several targets."""
-    source_connection_name: str
-    source_connection_info: Mapping[str, object]
-    steps: tuple[str, ...]
-    """The steps of a run, in order and in words."""
-    source_query: str
-    """What the source is asked for, as it was written."""
-    cleaning: tuple[str, ...]
-    """The normalizers of each column, in order."""
-    source_sql: str | None
+    source_connection_name: str = "default"
+    source_connection_info: Mapping[str, object] = field(default_factory=dict)
+    source_sql: str | None = None
     """The whole query that gives the incoming rows: cleaned, and cast to the declared types. Several targets have
     one each."""
-    targets: tuple[TargetPlan, ...]
+    targets: tuple[TargetPlan, ...] = ()
     is_dry_run: bool = False
     notes: tuple[str, ...] = ()
     transforms_post: tuple[TransformPlan, ...] = ()
+    steps: tuple[str, ...] = ()
+    """The steps of a run, in order and in words."""
+    source_query: str = ""
+    """What the source is asked for, as it was written."""
+    cleaning: tuple[str, ...] = ()
+    """The normalizers of each column, in order."""
 
     def to_dict(self) -> dict[str, object]:
         """The plan as a dictionary."""
@@ -104,46 +118,53 @@ LABELS = {
 def explain(
     plan: Plan, source: Backend, target: Backend, *, dry_run: Mapping[str, object] | None = None
 ) -> PreviewResult:
-    """The plan as data; `dry_run` holds the counts, or the error, of a run that left nothing."""
-    load, pipeline = plan.load, plan.pipeline
+    """The plan as data; `dry_run` holds the counts and the bookmark, or the error, of a run that left nothing."""
     rows = dict(dry_run or {})
-    error = rows.pop("error", None)
-    change = TargetPlan(
-        schema_qualified_name=load.table.qualified_name,
-        mode=pipeline.mode,
+    error, before = rows.pop("error", None), rows.pop("watermark_before", None)
+    change = replace(
+        _target_plan(plan.pipeline, PlannedLoad(plan.load, plan.keys, plan.compare_reason), target),
         path=plan.path,
         path_reason=plan.path_reason,
-        declared_columns=pipeline.table.column_names,
-        augmented_columns=load.table.column_names[len(pipeline.table.column_names) :],
-        merge_keys=load.intent.keys,
-        merge_keys_reason=plan.keys.reason if plan.keys else None,
-        compare_columns=load.intent.compare or load.intent.update,
-        compare_columns_reason=plan.compare_reason,
-        target_connection_name=load.connection,
-        target_connection_info=target.connection.redacted(),
-        guarantee=target.can.guarantee,
-        plan_sql=tuple(target.explain(load.table, _change(plan))),
-        plan_sql_label=LABELS[pipeline.mode],
         source_sql=without_secrets(_incoming_sql(plan, source, target)),
+        watermark_before=None if before is None else str(before),
         dry_run_rows_affected=rows,
         dry_run_error=None if error is None else str(error),
     )
-    return PreviewResult(
-        pipeline_name=pipeline.name,
-        schedule=pipeline.schedule,
-        mode=pipeline.mode,
+    return replace(
+        _preview(plan.pipeline, change),
         source_connection_name=plan.read.connection,
         source_connection_info=source.connection.redacted(),
-        steps=tuple(_in_words(step, plan, target) for step in plan.steps),
+        steps=tuple(_in_words(step, plan.pipeline) for step in plan.steps),
         source_query=without_secrets(plan.read.sql or str(plan.read.place)),
-        cleaning=tuple(_cleaning(column) for column in plan.transform.columns if column.normalizers),
         source_sql=change.source_sql,
-        targets=(change,),
         is_dry_run=dry_run is not None,
         notes=plan.notes,
-        transforms_post=tuple(
-            TransformPlan(step.kind, step.summary, load.table.qualified_name) for step in pipeline.transforms_post
-        ),
+    )
+
+
+def explain_partly(
+    pipeline: Pipeline,
+    source: Backend | None,
+    target: Backend | None,
+    place: Place | Rows | None,
+    errors: Sequence[FlowError],
+) -> PreviewResult:
+    """What can be told of a plan where `errors` keep its source, its target or both in the dark."""
+    planned = plan_load(pipeline, target)
+    asked = place or pipeline.source_table
+    untold = {"the path": True, "the source query": asked is None, "the SQL plan": target is None}
+    reasons = [f"{error.message}. Next: {error.hint}" if error.hint else error.message for error in errors]
+    reasons[0] = f"cannot be told: {', '.join(what for what, is_so in untold.items() if is_so)}, because {reasons[0]}"
+    warned = [planned.keys.warning] if planned.keys and planned.keys.warning else []
+    steps: list[Step] = [planned.load]
+    if pipeline.transforms_post:
+        steps.append(After(pipeline.transforms_post))
+    return replace(
+        _preview(pipeline, replace(_target_plan(pipeline, planned, target), path_reason="see the notes")),
+        source_connection_info={} if source is None else source.connection.redacted(),
+        steps=tuple(_in_words(step, pipeline) for step in steps),
+        source_query="" if asked is None else without_secrets(str(asked)),
+        notes=(*warned, *reasons),
     )
 
 
@@ -170,37 +191,58 @@ def explain_unplanned(pipeline: Pipeline, error: FlowError) -> PreviewResult:
     target = TargetPlan(
         schema_qualified_name=pipeline.table.qualified_name,
         mode=pipeline.mode,
-        path="",
         path_reason="there is no plan",
         declared_columns=pipeline.table.column_names,
-        augmented_columns=(),
         merge_keys=pipeline.keys or (),
-        merge_keys_reason=None,
-        compare_columns=(),
-        compare_columns_reason=None,
         target_connection_name=pipeline.target_connection,
-        target_connection_info={},
-        guarantee="",
-        plan_sql=(),
-        plan_sql_label="",
         dry_run_error=failure_text(error),
     )
+    return replace(_preview(pipeline, target), is_dry_run=True)
+
+
+def _preview(pipeline: Pipeline, target: TargetPlan) -> PreviewResult:
+    """All that the declaration says of a pipeline with this target."""
     return PreviewResult(
         pipeline_name=pipeline.name,
         schedule=pipeline.schedule,
         mode=pipeline.mode,
         source_connection_name=pipeline.source_connection or pipeline.target_connection,
-        source_connection_info={},
-        steps=(),
-        source_query="",
-        cleaning=(),
-        source_sql=None,
+        cleaning=tuple(_cleaning(column) for column in pipeline.table.columns if column.normalizers),
         targets=(target,),
-        is_dry_run=True,
+        transforms_post=tuple(
+            TransformPlan(step.kind, step.summary, target.schema_qualified_name) for step in pipeline.transforms_post
+        ),
     )
 
 
-def _in_words(step: Step, plan: Plan, target: Backend) -> str:
+def _target_plan(pipeline: Pipeline, planned: PlannedLoad, target: Backend | None) -> TargetPlan:
+    """What a load does to its table, without the path of its rows; without a `target`, also without its words."""
+    load = planned.load
+    shown = TargetPlan(
+        schema_qualified_name=load.table.qualified_name,
+        mode=pipeline.mode,
+        declared_columns=pipeline.table.column_names,
+        augmented_columns=load.table.column_names[len(pipeline.table.column_names) :],
+        merge_keys=load.intent.keys,
+        merge_keys_reason=planned.keys.reason if planned.keys else None,
+        compare_columns=load.intent.compare or load.intent.update,
+        compare_columns_reason=planned.compare_reason,
+        target_connection_name=load.connection,
+        plan_sql_label=LABELS[pipeline.mode],
+        transforms_pre=tuple(without_secrets(_described(transform)) for transform in pipeline.transforms_pre),
+        incremental_column=pipeline.incremental_column,
+    )
+    if target is None:
+        return shown
+    return replace(
+        shown,
+        target_connection_info=target.connection.redacted(),
+        guarantee=target.can.guarantee,
+        plan_sql=tuple(target.explain(load.table, _change(load))),
+    )
+
+
+def _in_words(step: Step, pipeline: Pipeline) -> str:
     match step:
         case Read(place=Rows()):
             return f"read {step.place}"
@@ -215,7 +257,7 @@ def _in_words(step: Step, plan: Plan, target: Backend) -> str:
             refused = f", refuse {', '.join(guards)}" if guards else ""
             return (
                 f"load into {step.table.qualified_name} on {step.connection} ({step.kind}): create it where it is "
-                f"missing (drift: {plan.pipeline.on_drift}){refused}, {LABELS[plan.pipeline.mode]}, commit"
+                f"missing (drift: {pipeline.on_drift}){refused}, {LABELS[pipeline.mode]}, commit"
             )
         case After():
             return f"then run {', '.join(f'{each.kind}: {each.summary}' for each in step.steps)}"
@@ -223,9 +265,8 @@ def _in_words(step: Step, plan: Plan, target: Backend) -> str:
             assert_never(step)
 
 
-def _change(plan: Plan) -> Change:
+def _change(load: Load) -> Change:
     """What a run applies; an incremental load is shown as it goes on from its bookmark."""
-    load = plan.load
     if load.intent.incremental is None:
         return load.change
     return load.strategy.change(replace(load.intent, resume=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypedDict
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 from urllib.parse import unquote, urlsplit
 
 from ..backends.base import Backend
@@ -12,8 +12,14 @@ from ..errors import BackendError, RunError, SpecError, SpecTypeError
 from ..spec.connection import Connection
 from ..spec.keywords import DriftPolicy, Mode
 from ..spec.place import TableRef
+from ..spec.run import StepStatus
 from ..spec.table_spec import table_from_spec
+from .result import RunResult, instant_text
 from .schema import ensure_table
+from .step_record import new_step, record_step
+
+if TYPE_CHECKING:
+    from .direct import LoadOptions
 
 __all__ = ["Answer", "ColumnFacts", "Handle"]
 
@@ -131,11 +137,48 @@ class Handle:
         return ensure_table(self._asked(), table_from_spec(spec), on_drift, mode=mode)
 
     def read_watermark(self, pipeline: str) -> dict[str, str] | None:
-        """How far an incremental pipeline has come in this system; None before its first load."""
+        """How far an incremental pipeline has come in this system, and since when; None before its first load."""
         bookmark = self._asked().ledger.bookmark(pipeline)
         if bookmark is None:
             return None
-        return {"pipeline_name": bookmark.pipeline, "column_name": bookmark.column, "last_value": bookmark.value}
+        known = {"pipeline_name": bookmark.pipeline, "column_name": bookmark.column, "last_value": bookmark.value}
+        return known if bookmark.updated_at is None else {**known, "updated_at": instant_text(bookmark.updated_at)}
+
+    def record_transform_history(
+        self,
+        parent_run_id: str | None,
+        pipeline: str,
+        step: str | None,
+        status: StepStatus,
+        schema: str = "",
+        table: str = "",
+        error: str | None = None,
+        metrics_json: str | Mapping[str, object] | None = None,
+    ) -> str:
+        """Record a step that was done by hand after a load, as a pipeline's own steps are; gives its run id."""
+        begun = new_step(pipeline, parent=parent_run_id, step=step, table=(schema, table))
+        return record_step(self._asked().ledger, begun, status, error, metrics_json).run_id
+
+    def run_append(self, target: object, source: object, **options: Unpack[LoadOptions]) -> RunResult:
+        """Add the rows of `source` to a table, once, now.
+
+        `target` is whatever `ensure_table` takes, `source` what a pipeline's function may return: a text is a query
+        for this system, a `Source` may be of another one. The options are those of `@ematix.pipeline`, and
+        `pipeline_name` and `dry_run` beside them.
+        """
+        return self._load("append", target, source, options)
+
+    def run_truncate(self, target: object, source: object, **options: Unpack[LoadOptions]) -> RunResult:
+        """Replace all rows of a table by those of `source`; for the rest like `run_append`."""
+        return self._load("truncate", target, source, options)
+
+    def run_merge(self, target: object, source: object, **options: Unpack[LoadOptions]) -> RunResult:
+        """Update the rows of a table by their keys, and add the new ones; for the rest like `run_append`."""
+        return self._load("merge", target, source, options)
+
+    def run_scd2(self, target: object, source: object, **options: Unpack[LoadOptions]) -> RunResult:
+        """Keep the history of a table: close versions that changed, open new ones; for the rest like `run_append`."""
+        return self._load("scd2", target, source, options)
 
     def close(self) -> None:
         """Let go of what `connect` opened; harmless when called again."""
@@ -163,6 +206,11 @@ class Handle:
         shown = "*" if columns is None else ", ".join(self._backend.dialect.quote(name) for name in columns)
         return f"SELECT {shown} FROM {self._backend.relation_sql(TableRef(schema, table))}"
 
+    def _load(self, mode: Mode, target: object, source: object, options: LoadOptions) -> RunResult:
+        from .direct import load_directly  # it needs this module
+
+        return load_directly(self, mode, target, source, options)
+
     def is_of(self, backend: Backend) -> bool:
         """Whether this is a handle of that system."""
         return self._backend is backend
@@ -171,7 +219,8 @@ class Handle:
         if self._closed:
             raise RunError(f"the handle of connection {self.name!r} is closed", hint="open it again with connect")
         if not self._live:
-            raise RunError(f"a preview opens nothing, and the pipeline asked connection {self.name!r}")
+            hint = "flow dry-run opens connections and tells everything"
+            raise RunError(f"a preview opens nothing, and the pipeline asked connection {self.name!r}", hint=hint)
         return self._backend
 
 

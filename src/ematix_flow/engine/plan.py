@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..backends.base import Backend
-from ..errors import UnsupportedError
+from ..errors import MissingSourceError, UnsupportedError
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, Rows, TableRef
 from ..spec.post import PostStep
@@ -21,7 +21,9 @@ from .cleaning import native_sql
 from .schema import augment
 from .transform import SOURCE, assumed_names, cleaned_query, is_native, table_query
 
-__all__ = ["After", "Load", "Path", "Plan", "Read", "Step", "Transform", "build_plan", "only_cast"]
+__all__ = [
+    "After", "Load", "Path", "Plan", "PlannedLoad", "Read", "Step", "Transform", "build_plan", "only_cast", "plan_load",
+]  # fmt: skip
 
 Path = Literal["same_db", "cross_db"]
 """The documented names: inside one database, or moved by Spark."""
@@ -75,6 +77,15 @@ Step = Read | Transform | Load | After
 
 
 @dataclass(frozen=True)
+class PlannedLoad:
+    """A load, which keys it goes by, and how the compared columns were chosen."""
+
+    load: Load
+    keys: Keys | None
+    compare_reason: str | None
+
+
+@dataclass(frozen=True)
 class Plan:
     """The ordered work for one run of one pipeline."""
 
@@ -102,15 +113,9 @@ def build_plan(
 
     Without `stamps`, a mode that keeps no history leaves the table's columns alone.
     """
-    strategy = strategy_for(pipeline.mode, stamps=stamps)
-    _check_capable(pipeline, target, strategy)
-    added = {added.name for added in strategy.adds}
-    columns = tuple(column for column in pipeline.table.columns if column.name not in added)
-    with pipeline.named_errors():
-        table = augment(pipeline.table, strategy)
-        keys = key_ladder(pipeline.table, pipeline.keys, pipeline=pipeline.name) if strategy.needs_keys else None
-        intent, compare_reason = _intent(pipeline, table, columns, keys, target)
-        strategy.check(intent)
+    planned = plan_load(pipeline, target, stamps=stamps)
+    load, keys = planned.load, planned.keys
+    columns = tuple(column for column in pipeline.table.columns if column.name in load.intent.columns)
     if keys is not None and keys.warning is not None:
         warnings.warn(keys.warning, UserWarning, stacklevel=2)
     read = _read(pipeline, columns, source, returned)
@@ -122,13 +127,32 @@ def build_plan(
         pipeline=pipeline,
         read=read,
         transform=Transform(columns, pipeline.event_timestamp_column, pipeline.transforms_pre, at_source),
-        load=Load(target.connection.name, target.connection.kind, table, strategy, intent, strategy.change(intent)),
+        load=load,
         path=path,
         path_reason=reason,
         keys=keys,
-        compare_reason=compare_reason,
+        compare_reason=planned.compare_reason,
         notes=(*((keys.warning,) if keys and keys.warning else ()), *_native_notes(columns, read)),
     )
+
+
+def plan_load(pipeline: Pipeline, target: Backend | None, *, stamps: bool = True) -> PlannedLoad:
+    """What can be said of the load alone, whatever its rows are; without a `target` nothing depends on its system."""
+    strategy = strategy_for(pipeline.mode, stamps=stamps)
+    if target is not None:
+        _check_capable(pipeline, target, strategy)
+    added = {added.name for added in strategy.adds}
+    columns = tuple(column for column in pipeline.table.columns if column.name not in added)
+    with pipeline.named_errors():
+        table = augment(pipeline.table, strategy)
+        keys = key_ladder(pipeline.table, pipeline.keys, pipeline=pipeline.name) if strategy.needs_keys else None
+        enforced = target is not None and target.can.enforces_keys
+        intent, compare_reason = _intent(pipeline, table, columns, keys, check_keys=not enforced)
+        strategy.check(intent)
+    name, kind = pipeline.target_connection, "system not known"
+    if target is not None:
+        name, kind = target.connection.name, target.connection.kind
+    return PlannedLoad(Load(name, kind, table, strategy, intent, strategy.change(intent)), keys, compare_reason)
 
 
 def only_cast(plan: Plan) -> Plan:
@@ -148,7 +172,7 @@ def _check_capable(pipeline: Pipeline, target: Backend, strategy: Strategy) -> N
 
 
 def _intent(
-    pipeline: Pipeline, table: Table, columns: tuple[Column, ...], keys: Keys | None, target: Backend
+    pipeline: Pipeline, table: Table, columns: tuple[Column, ...], keys: Keys | None, *, check_keys: bool
 ) -> tuple[Intent, str | None]:
     names = tuple(column.name for column in columns)
     key_names = keys.names if keys else ()
@@ -176,7 +200,7 @@ def _intent(
         ttl=pipeline.ttl,
         allow_empty_source=pipeline.allow_empty_source,
         primary_key=pipeline.table.primary_key,
-        check_keys=not target.can.enforces_keys,
+        check_keys=check_keys,
         required=tuple(column.name for column in columns if not column.nullable),
         incremental=pipeline.incremental_column,
     )
@@ -192,6 +216,7 @@ def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, retu
     if place is None:
         raise pipeline.error(
             "the function returned nothing and there is no source_table=",
+            kind=MissingSourceError,
             hint="return the SQL of the source, or pass source_table='schema.table'",
         )
     sql = place.sql if isinstance(place, Query) else None

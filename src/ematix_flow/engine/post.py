@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import uuid
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -13,7 +12,6 @@ from datetime import UTC, datetime
 from typing import assert_never
 
 from ..backends.base import Backend, Ledger
-from ..backends.owner import current_owner
 from ..backends.sql_text import check_statement
 from ..errors import FlowError, SpecError, StepError, UnknownNameError, UnsupportedError, UserCodeError
 from ..spec.pipeline import Pipeline
@@ -24,6 +22,7 @@ from ..spec.run import Run
 from .handle import Handle
 from .result import RunResult
 from .source import awaited
+from .step_record import new_step
 
 __all__ = [
     "Metrics",
@@ -112,7 +111,7 @@ def run_steps(pipeline: Pipeline, target: Backend, refer: Refer, result: RunResu
     result["transforms_post"] = outcomes
     for index, step in enumerate(pipeline.transforms_post):
         name = step_name(index, step)
-        run = _new_run(
+        run = new_step(
             pipeline.name, parent=parent.run_id, step=name, table=(pipeline.table.schema, pipeline.table.name)
         )
         try:
@@ -131,7 +130,7 @@ def run_steps(pipeline: Pipeline, target: Backend, refer: Refer, result: RunResu
 
 def run_transform(transform: RegisteredTransform, target: Backend) -> RunResult:
     """Run a transform by itself, and record it."""
-    run = _new_run(transform.name)
+    run = new_step(transform.name)
     done = _recorded(target.ledger, run, lambda: call_transform(transform, target, None))
     metrics = None if done.metrics_json is None else json.loads(done.metrics_json)
     return RunResult(run_id=run.run_id, status="success", transform=transform.name, metrics=metrics)
@@ -172,23 +171,6 @@ def _call(title: str, function: Callable[..., object], handle: Handle, further: 
     except (TypeError, ValueError) as error:
         raise UserCodeError(f"{title}: the metrics cannot be written as JSON: {error}") from error
     return answer
-
-
-def _new_run(
-    pipeline: str, *, parent: str | None = None, step: str | None = None, table: tuple[str, str] = ("", "")
-) -> Run:
-    return Run(
-        run_id=str(uuid.uuid4()),
-        pipeline=pipeline,
-        schema=table[0],
-        table=table[1],
-        mode="transform",
-        path="post",
-        started_at=datetime.now(UTC),
-        parent_run_id=parent,
-        step_name=step,
-        owner=current_owner(),
-    )
 
 
 def _recorded(ledger: Ledger, run: Run, work: Callable[[], Metrics]) -> Run:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..backends.arrow_files import find_rows
 from ..backends.base import Backend
 from ..errors import FlowError, SpecError, SpecTypeError, UserCodeError
+from ..spec.connection import Connection
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Prefix, Query, Rows, TableRef
 from .handle import Handle
@@ -21,18 +22,22 @@ __all__ = ["Source", "awaited", "call_function"]
 
 @dataclass(frozen=True)
 class Source:
-    """A query and the handle of the connection that runs it: what a pipeline's function may return."""
+    """A query and the connection that runs it, as a handle or by its name: what a pipeline's function may return."""
 
-    connection: Handle
+    connection: Handle | str
     query: str
 
     def __post_init__(self) -> None:
         connection: object = self.connection
-        if not isinstance(connection, Handle):
+        if isinstance(connection, Connection):
+            object.__setattr__(self, "connection", connection.name)
+        elif not isinstance(connection, Handle | str):
             raise SpecTypeError(
-                f"Source takes a handle, not {type(connection).__name__}",
+                f"Source takes a handle or the name of a connection, not {type(connection).__name__}",
                 hint="pass the source or the target that the pipeline's function was given",
             )
+        elif connection == "":
+            raise SpecError("a Source needs the name of its connection", hint="pass a name, or a handle")
 
     @classmethod
     def from_query(cls, conn: Handle, sql: str) -> Source:
@@ -98,14 +103,21 @@ def call_function(
 
 def _query_of(answer: Source, source: Backend, target: Backend) -> Query:
     """The query of a `Source`, and who runs it."""
-    if answer.connection.is_of(source):
+    if _is_of(answer, source):
         return Query(answer.query)
-    if answer.connection.is_of(target):
+    if _is_of(answer, target):
         return Query(answer.query, target.connection.name)
+    name = answer.connection if isinstance(answer.connection, str) else answer.connection.name
     raise SpecError(
-        f"its function returned a Source of connection {answer.connection.name!r}, from which it does not read",
-        hint=f"pass source_connection={answer.connection.name!r} to the pipeline",
+        f"its function returned a Source of connection {name!r}, from which it does not read",
+        hint=f"pass source_connection={name!r} to the pipeline",
     )
+
+
+def _is_of(answer: Source, system: Backend) -> bool:
+    if isinstance(answer.connection, str):
+        return answer.connection == system.connection.name
+    return answer.connection.is_of(system)
 
 
 def awaited(answer: Awaitable[object]) -> object:

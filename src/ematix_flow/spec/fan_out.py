@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Unpack
 
-from ..errors import SpecTypeError
+from ..errors import SpecError, SpecTypeError
+from .connection import Connection
 from .declared import Declared
 from .keywords import PipelineFunction, TargetOptions, check_keywords
 from .origin import Origin
@@ -14,15 +16,38 @@ from .pipeline import Pipeline, build_load, target_table
 from .pipeline_checks import check_schedule
 from .table import ManagedTable
 
-__all__ = ["FanOut", "Target", "build_declaration", "build_target"]
+__all__ = ["FanOut", "Target", "build_declaration"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Target:
-    """One target of a pipeline that has several: its table, and the options that are its own."""
+    """One target of a pipeline: its table, and the options that are its own.
+
+    Which options go together is checked by the pipeline.
+    """
 
     table: type[ManagedTable]
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object]
+
+    def __init__(
+        self,
+        table: type[ManagedTable],
+        connection: str | Connection | None = None,
+        **options: Unpack[TargetOptions],
+    ) -> None:
+        """The target `table`; `connection` is a shorter name of `target_connection`."""
+        declared = Declared(name=getattr(table, "__name__", repr(table)))
+        own: dict[str, object] = {**options}
+        try:
+            if connection is not None:
+                _add_connection(declared, own, connection)
+            target_table(declared, "the first argument", table)
+            check_keywords(declared, own, TargetOptions.__annotations__)
+        except SpecError as error:
+            error.message = error.message.replace(declared.title, "ematix.target", 1)
+            raise
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "options", own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,18 +63,6 @@ class FanOut(Declared):
     def label(self, part: Pipeline) -> str:
         """What results call a part: its table, with the connection where two parts load equal names."""
         return part.name.removeprefix(f"{self.name}::")
-
-
-def build_target(table: type[ManagedTable], options: Mapping[str, object]) -> Target:
-    """The record of `ematix.target(…)`; which options go together is checked by the pipeline."""
-    declared = Declared(name=getattr(table, "__name__", repr(table)))
-    try:
-        target_table(declared, "the first argument", table)
-        check_keywords(declared, options, TargetOptions.__annotations__)
-    except SpecTypeError as error:
-        error.message = error.message.replace(declared.title, "ematix.target", 1)
-        raise
-    return Target(table, dict(options))
 
 
 def build_declaration(
@@ -71,6 +84,15 @@ def build_declaration(
         hint = "leave it out; continue_on_failure_post= is for steps after the load"
         raise declared.error("continue_on_failure= is for several targets=", hint=hint)
     return build_load(declared, function, options)
+
+
+def _add_connection(declared: Declared, options: dict[str, object], connection: str | Connection) -> None:
+    if connection == "":
+        raise declared.error("connection= is empty", hint="name a connection, or leave it out")
+    if options.get("target_connection") is not None:
+        problem = "connection= and target_connection= say the same thing"
+        raise declared.error(problem, kind=SpecTypeError, hint="keep one of them")
+    options["target_connection"] = connection
 
 
 def _build_fan_out(

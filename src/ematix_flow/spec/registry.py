@@ -48,7 +48,8 @@ class Registry:
         """Store `record` under `name` and return it.
 
         A second declaration from the same file with the same `qualname` (the function's or class's) replaces the first,
-        whatever its line, so modules can be reloaded; from anywhere else the name is taken: DuplicateNameError.
+        so that modules can be loaded and cells be run again. From anywhere else, and from another line of the same
+        module or cell, the name is taken: DuplicateNameError.
         """
         new = (origin, qualname or name)
         if name in self._records[kind]:
@@ -117,13 +118,25 @@ _active: ContextVar[Registry | None] = ContextVar("ematix_flow_registry", defaul
 
 
 def _is_same_declaration(old: tuple[Origin | None, str], new: tuple[Origin | None, str]) -> bool:
-    if old[0] is None or new[0] is None:
+    """Whether the second is the first once more: its module loaded again, its cell run again, perhaps after an edit."""
+    (before, old_name), (now, new_name) = old, new
+    if before is None or now is None or (_file(before), old_name) != (_file(now), new_name):
         return False
-    return (_file(old[0]), old[1]) == (_file(new[0]), new[1])
+    return before.line == now.line or not _is_one_text(before, now)
+
+
+def _is_one_text(before: Origin, now: Origin) -> bool:
+    """Whether both lines stand in the same version of a module or a cell."""
+    # A notebook compiles each statement by itself, but names the cell's file after the text of the cell.
+    is_one_cell = before.file == now.file and _CELL.search(now.file) is not None
+    return is_one_cell or before.unit == now.unit != 0
 
 
 def _file(origin: Origin) -> str:
     """The file as one name; all cells of a notebook and all lines of a prompt count as one file."""
-    if origin.file.startswith("<") or re.search(r"[/\\]ipykernel_\d+[/\\]", origin.file):
+    if origin.file.startswith("<") or _CELL.search(origin.file):
         return "<interactive>"
     return realpath(origin.file)
+
+
+_CELL = re.compile(r"[/\\]ipykernel_\d+[/\\]|^<ipython-input-")

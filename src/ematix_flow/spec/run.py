@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-__all__ = ["Bookmark", "Commit", "Run", "RunStatus"]
+__all__ = ["Bookmark", "Commit", "Run", "RunStatus", "StepStatus"]
 
-RunStatus = Literal["running", "success", "failed", "dry_run", "transform_success", "transform_failed"]
+StepStatus = Literal["transform_success", "transform_failed"]
+RunStatus = Literal["running", "success", "failed", "dry_run"] | StepStatus
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Bookmark:
     pipeline: str
     column: str
     value: str
+    updated_at: datetime | None = field(default=None, compare=False)
+    """The instant of the load that got there; a ledger knows it, the load itself need not."""
 
 
 @dataclass(frozen=True, kw_only=True)
