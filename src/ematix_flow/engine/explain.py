@@ -92,15 +92,6 @@ class PreviewResult:
         return json.dumps(self.to_dict(), indent=2, default=str)
 
 
-LABELS = {
-    "append": "insert-select",
-    "truncate": "truncate + insert",
-    "merge": "change table, then update + insert",
-    "scd1": "change table, then update + insert",
-    "scd2": "SCD2: change table of opened and closed versions, then update + insert",
-}
-
-
 def explain(
     plan: Plan, source: Backend, target: Backend, *, dry_run: Mapping[str, object] | None = None
 ) -> PreviewResult:
@@ -123,7 +114,7 @@ def explain(
         target_connection_info=target.connection.redacted(),
         guarantee=target.can.guarantee,
         plan_sql=tuple(target.explain(load.table, _change(plan))),
-        plan_sql_label=LABELS[pipeline.mode],
+        plan_sql_label=load.strategy.label,
         source_sql=without_secrets(_incoming_sql(plan, source, target)),
         dry_run_rows_affected=rows,
         dry_run_error=None if error is None else str(error),
@@ -215,7 +206,7 @@ def _in_words(step: Step, plan: Plan, target: Backend) -> str:
             refused = f", refuse {', '.join(guards)}" if guards else ""
             return (
                 f"load into {step.table.qualified_name} on {step.connection} ({step.kind}): create it where it is "
-                f"missing (drift: {plan.pipeline.on_drift}){refused}, {LABELS[plan.pipeline.mode]}, commit"
+                f"missing (drift: {plan.pipeline.on_drift}){refused}, {step.strategy.label}, commit"
             )
         case After():
             return f"then run {', '.join(f'{each.kind}: {each.summary}' for each in step.steps)}"

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Literal
 
 from ..backends.base import Backend
 from ..errors import UnsupportedError
+from ..spec.duration import format_duration
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, Rows, TableRef
 from ..spec.post import PostStep
@@ -102,14 +104,14 @@ def build_plan(
 
     Without `stamps`, a mode that keeps no history leaves the table's columns alone.
     """
-    strategy = strategy_for(pipeline.mode, stamps=stamps)
+    strategy = strategy_for(pipeline.mode, stamps=stamps, deletes=pipeline.handle_deletes)
     _check_capable(pipeline, target, strategy)
     added = {added.name for added in strategy.adds}
     columns = tuple(column for column in pipeline.table.columns if column.name not in added)
     with pipeline.named_errors():
         table = augment(pipeline.table, strategy)
         keys = key_ladder(pipeline.table, pipeline.keys, pipeline=pipeline.name) if strategy.needs_keys else None
-        intent, compare_reason = _intent(pipeline, table, columns, keys, target)
+        intent, compare_reason = _intent(pipeline, strategy, table, columns, keys, target)
         strategy.check(intent)
     if keys is not None and keys.warning is not None:
         warnings.warn(keys.warning, UserWarning, stacklevel=2)
@@ -127,7 +129,11 @@ def build_plan(
         path_reason=reason,
         keys=keys,
         compare_reason=compare_reason,
-        notes=(*((keys.warning,) if keys and keys.warning else ()), *_native_notes(columns, read)),
+        notes=(
+            *((keys.warning,) if keys and keys.warning else ()),
+            *_native_notes(columns, read),
+            *_incremental_notes(pipeline),
+        ),
     )
 
 
@@ -148,7 +154,12 @@ def _check_capable(pipeline: Pipeline, target: Backend, strategy: Strategy) -> N
 
 
 def _intent(
-    pipeline: Pipeline, table: Table, columns: tuple[Column, ...], keys: Keys | None, target: Backend
+    pipeline: Pipeline,
+    strategy: Strategy,
+    table: Table,
+    columns: tuple[Column, ...],
+    keys: Keys | None,
+    target: Backend,
 ) -> tuple[Intent, str | None]:
     names = tuple(column.name for column in columns)
     key_names = keys.names if keys else ()
@@ -156,10 +167,10 @@ def _intent(
     update: tuple[str, ...] = ()
     compare: tuple[str, ...] = ()
     reason = None
-    if pipeline.mode in ("merge", "scd1"):
+    if strategy.updates:
         explicit = pipeline.update_columns if pipeline.update_columns is not None else pipeline.compare_columns
         update, reason = _chosen(explicit, rest)
-    elif pipeline.mode == "scd2":
+    elif strategy.keeps_history:
         # The event time says when a version began; by itself it is no change.
         derived = tuple(name for name in rest if name != pipeline.event_timestamp_column)
         compare, reason = _chosen(pipeline.compare_columns, derived)
@@ -179,6 +190,8 @@ def _intent(
         check_keys=not target.can.enforces_keys,
         required=tuple(column.name for column in columns if not column.nullable),
         incremental=pipeline.incremental_column,
+        on_duplicate=pipeline.on_duplicate,
+        order_by=pipeline.on_duplicate_order_by,
     )
     return intent, reason
 
@@ -210,6 +223,15 @@ def _native_notes(columns: tuple[Column, ...], read: Read) -> list[str]:
         f"column {column.name!r} holds SQL in the words of {read.kind}: {marker!r}"
         for column, marker in native_sql(columns)
     ]
+
+
+def _incremental_notes(pipeline: Pipeline) -> list[str]:
+    """Where a load that goes on begins to read."""
+    back = pipeline.lookback
+    if back is None:
+        return []
+    shown = format_duration(back) if isinstance(back, timedelta) else f"{back}"
+    return [f"reads again what lies up to {shown} before the bookmark on {pipeline.incremental_column!r}"]
 
 
 def _is_cleaned_by(source: Backend, pipeline: Pipeline, columns: tuple[Column, ...], read: Read) -> bool:

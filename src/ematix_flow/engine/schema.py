@@ -11,7 +11,7 @@ from ..backends.base import Actual, ActualColumn, Backend, SchemaChange
 from ..errors import DriftError, SpecError, nearest
 from ..spec.pipeline import DriftPolicy, Mode
 from ..spec.place import TableRef
-from ..spec.table import METADATA_NAMES, Column, Table
+from ..spec.table import DELETED, METADATA_NAMES, Column, Table
 from ..strategies.base import Strategy, strategy_for
 from ..types import BigInt, ColumnType, Double, Float, Integer, Numeric, SmallInt, String, Text
 
@@ -58,7 +58,8 @@ def plan_schema(
     if not found:
         return None, ()
     missing = [each.name for each in found if each.kind == "missing column"]
-    addable = tuple(name for name in missing if table.column(name).nullable)
+    # A delete mark begins as false, so that it may be added though it is never NULL.
+    addable = tuple(name for name in missing if table.column(name).nullable or name == DELETED)
     wider = {each.name: each.type for each in actual.columns if each.type is not None and _widens(table, each)}
     widenable = tuple(each.name for each in found if each.kind in ("type", "length") and each.name in wider)
     rest = [each for each in found if not _is_mended(each, addable, widenable if backend.can.widens else ())]
