@@ -44,8 +44,8 @@ def check_pipeline(pipeline: Pipeline) -> None:
     """SpecError for the first thing that cannot be right."""
     check_schedule(pipeline, pipeline.schedule, pipeline.timezone)
     _check_function(pipeline)
-    _check_combination(pipeline)
     _check_deletes(pipeline)
+    _check_combination(pipeline)
     _check_columns(pipeline)
     _check_incremental(pipeline)
     _check_duplicates(pipeline)
