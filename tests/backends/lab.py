@@ -151,8 +151,8 @@ class Lab:
         self.registry.add_connection(lane.system.connect("target", folder / "target"))
         if lane.source is not None:
             self.registry.add_connection(lane.source.connect("source", folder / "source"))
-        self.project = Project(Settings(project_dir=folder), self.registry)
-        self.project.workshop = Workshop(spark, folder / "scratch")
+        workshop = Workshop(spark, folder / "scratch")
+        self.project = Project(Settings(project_dir=folder), self.registry, workshop=workshop)
         self.target = self.project.backend("target")
         self.source = self.target if lane.source is None else self.project.backend("source")
         self.store, self.source_store = open_store(self.target), open_store(self.source)

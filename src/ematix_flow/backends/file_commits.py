@@ -295,7 +295,7 @@ def _entry_to_json(entry: Entry) -> dict[str, object]:
         "token": entry.token,
         "instant": entry.instant.isoformat(),
         "run": run_to_json(entry.run),
-        "bookmark": entry.bookmark and asdict(entry.bookmark),
+        "bookmark": entry.bookmark and _bookmark_to_json(entry.bookmark),
         "added": [asdict(file) for file in entry.added],
         "removed": list(entry.removed),
         "schema": entry.schema,
@@ -322,7 +322,9 @@ def _state_to_json(state: LogState) -> dict[str, object]:
         "files": [asdict(file) for file in state.files.values()],
         "schemas": state.schemas,
         "tokens": dict(list(state.tokens.items())[-KEPT_TOKENS:]),
-        "bookmarks": [{**asdict(bookmark), "instant": at.isoformat()} for bookmark, at in state.bookmarks.values()],
+        "bookmarks": [
+            {**_bookmark_to_json(bookmark), "instant": at.isoformat()} for bookmark, at in state.bookmarks.values()
+        ],
         "instant": state.instant and state.instant.isoformat(),
     }
 
@@ -335,6 +337,11 @@ def _state_from_json(data: Mapping[str, Any]) -> LogState:
         state.bookmarks[kept["pipeline"]] = Bookmark(**kept), at
     state.instant = datetime.fromisoformat(data["instant"]) if data["instant"] else None
     return state
+
+
+def _bookmark_to_json(bookmark: Bookmark) -> dict[str, object]:
+    """The bookmark without its instant, which is that of its commit."""
+    return {"pipeline": bookmark.pipeline, "column": bookmark.column, "value": bookmark.value}
 
 
 def _files(data: Iterable[Mapping[str, Any]]) -> tuple[DataFile, ...]:

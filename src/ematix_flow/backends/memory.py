@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -190,6 +190,13 @@ class MemoryLedger(Ledger):
         """Where the last committed load of `pipeline` got to."""
         return self._space.bookmarks.get(pipeline)
 
+    def set_bookmark(self, pipeline: str, bookmark: Bookmark | None, at: datetime) -> None:
+        """Replace or forget the bookmark of `pipeline`."""
+        with self._space.lock:
+            self._space.bookmarks.pop(pipeline, None)
+            if bookmark is not None:
+                self._space.bookmarks[pipeline] = replace(bookmark, updated_at=at)
+
     def last_instant(self, table: TableRef) -> datetime | None:
         """The newest `now` that was committed into `table`."""
         stored = self._space.tables.get(table)
@@ -275,7 +282,7 @@ class MemoryLoad(Load):
             self._space.tokens.add(self.commit.token)
             self._space.runs[run.run_id] = run
             if bookmark is not None:
-                self._space.bookmarks[bookmark.pipeline] = bookmark
+                self._space.bookmarks[bookmark.pipeline] = replace(bookmark, updated_at=self.commit.now)
 
     def _bind(self) -> int:
         """Evaluate the source once, and let both names answer; gives the number of incoming rows."""

@@ -19,6 +19,8 @@ class Bookmark:
     pipeline: str
     column: str
     value: str
+    updated_at: datetime | None = field(default=None, compare=False)
+    """The instant of the load that got there; a ledger knows it, the load itself need not."""
 
 
 @dataclass(frozen=True, kw_only=True)
