@@ -132,15 +132,15 @@ class DuckDBBackend(EmbeddedBackend):
 
     def query_types(self, sql: str) -> Mapping[str, ColumnType]:
         with self.session() as connection:
-            rows = connection.execute(f"DESCRIBE SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source").fetchall()
+            rows = connection.execute(f"DESCRIBE SELECT * FROM ({self.user_sql(sql)}\n) AS _source").fetchall()
         known = {str(row[0]): self.dialect.column_type(str(row[1])) for row in rows}
         return {name: kind for name, kind in known.items() if kind is not None}
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
-        described = connection.execute(f"DESCRIBE SELECT * FROM (\n{sql}\n) AS _source").fetchall()
+        described = connection.execute(f"DESCRIBE SELECT * FROM ({sql}\n) AS _source").fetchall()
         shown = ", ".join(self._portable(str(row[0]), str(row[1])) for row in described)
         file = exp.Literal.string(str(folder / "rows.parquet")).sql("duckdb")
-        connection.execute(f"COPY (SELECT {shown} FROM (\n{sql}\n) AS _source) TO {file} (FORMAT parquet)")
+        connection.execute(f"COPY (SELECT {shown} FROM ({sql}\n) AS _source) TO {file} (FORMAT parquet)")
 
     def stage(self, connection: SqlConnection, staged: Path, table: Table) -> None:
         files = exp.Literal.string(f"{staged}/*.parquet").sql("duckdb")

@@ -243,13 +243,13 @@ class SqlBackend(Backend):
     def query_columns(self, sql: str) -> tuple[str, ...]:
         """The column names a query would give."""
         with self.session() as connection:
-            cursor = connection.execute(f"SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source LIMIT 0")
+            cursor = connection.execute(f"SELECT * FROM ({self.user_sql(sql)}\n) AS _source LIMIT 0")
             return tuple(str(column[0]) for column in cursor.description or ())
 
     def query_types(self, sql: str) -> Mapping[str, ColumnType]:
         """The types a query would give, as far as the driver tells them."""
         with self.session() as connection:
-            cursor = connection.execute(f"SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source LIMIT 0")
+            cursor = connection.execute(f"SELECT * FROM ({self.user_sql(sql)}\n) AS _source LIMIT 0")
             found = {str(column[0]): self.dialect.column_type(str(column[1])) for column in cursor.description or ()}
         return {name: known for name, known in found.items() if known is not None}
 

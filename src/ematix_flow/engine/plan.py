@@ -209,7 +209,7 @@ def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, retu
         )
     sql = place.sql if isinstance(place, Query) else None
     if sql is not None and pipeline.column_map:
-        relation = f"(\n{source.user_sql(sql)}\n) AS {source.dialect.quote(SOURCE)}"
+        relation = f"({source.user_sql(sql)}\n) AS {source.dialect.quote(SOURCE)}"
         sql = table_query(pipeline, columns, source.dialect, relation)
     if isinstance(place, TableRef):
         relation = source.relation_sql(place)

@@ -61,7 +61,7 @@ class Incoming:
         sql = pushed_sql(self.source_sql, query, self.dialect, None, None)
         counts = ", ".join(f"COUNT({self.dialect.quote(column.name)})" for column in columns)
         try:
-            self.evaluate(f"SELECT {counts} FROM (\n{sql}\n) AS _probe")
+            self.evaluate(f"SELECT {counts} FROM ({sql}\n) AS _probe")
         except BackendError as error:
             return error.message
         return None
@@ -178,5 +178,5 @@ def _place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Place:
         return Query(plan.read.sql)
     condition = resume_sql(column, bookmark, source.dialect, typed=False)
     return Query(
-        f"SELECT * FROM (\n{source.user_sql(plan.read.sql)}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}"
+        f"SELECT * FROM ({source.user_sql(plan.read.sql)}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}"
     )

@@ -78,7 +78,7 @@ def record_failure(pipeline: Pipeline, target: Backend, error: FlowError) -> Non
         target.ledger.start(run)
         target.ledger.end(run.with_outcome("failed", now, error=failure_text(error)))
     except FlowError as second:
-        error.add_note(f"The failed run could not be recorded either: {second}")
+        error.add_note(f"The failed run could not be recorded either: {second.message}")
 
 
 class _Execution:
@@ -306,7 +306,7 @@ class _Execution:
         try:
             self.target.ledger.end(run.with_outcome("failed", datetime.now(UTC), error=text))
         except FlowError as second:
-            error.add_note(f"The failed run could not be recorded either: {second}")
+            error.add_note(f"The failed run could not be recorded either: {second.message}")
 
     def _result(self, run: Run, rows: Mapping[str, int], *, status: str, replayed: bool = False) -> RunResult:
         result = RunResult(run_id=run.run_id, status=status, path=self.plan.path, **rows)

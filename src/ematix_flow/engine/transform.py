@@ -139,7 +139,7 @@ def pushed_sql(
     rendered = dialect.render(query, {}, {})
     if bookmark is not None and column is not None:
         rendered = f"SELECT * FROM ({rendered}) AS _typed WHERE {resume_sql(column, bookmark, dialect)}"
-    return f"WITH {dialect.quote(SOURCE)} AS (\n{source_sql}\n) {rendered}"
+    return f"WITH {dialect.quote(SOURCE)} AS ({source_sql}\n) {rendered}"
 
 
 def resume_sql(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: bool = True) -> str:

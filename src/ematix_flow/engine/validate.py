@@ -134,7 +134,7 @@ def _analysis(
         if plan.transform.at_source:
             asked, plan = cleaned_place(plan, source, None).sql, only_cast(plan)
         # The source knows its columns without giving a single row.
-        place = Query(f"SELECT * FROM (\n{source.user_sql(asked)}\n) AS {source.dialect.quote(SOURCE)} LIMIT 0")
+        place = Query(f"SELECT * FROM ({source.user_sql(asked)}\n) AS {source.dialect.quote(SOURCE)} LIMIT 0")
     frame = source.read(place)
     dialect = SparkDialect(no_floats=[name for name, kind in frame.dtypes if kind not in ("float", "double")])
     view = f"{SOURCE}_{uuid.uuid4().hex}"

@@ -28,7 +28,7 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .cron import is_cron
+from .cron import cron_problem
 from .declared import Declared
 from .table import DELETED, METADATA_NAMES, key_ladder
 
@@ -60,11 +60,12 @@ def handles_wanted(function: Callable[..., object]) -> int:
 
 def check_schedule(declared: Declared, schedule: str | None, timezone: str | None) -> None:
     """The schedule can be cron, and the time zone exists."""
-    if schedule is not None and schedule not in _MACROS and not is_cron(schedule):
-        hint = "write five or six cron fields, such as '0 5 * * *'"
+    if schedule is not None and schedule not in _MACROS:
         if schedule.startswith("@"):
-            hint = nearest("macro", schedule, _MACROS)
-        raise declared.error(f"schedule={schedule!r} is not a cron text", hint=hint)
+            raise declared.error(f"schedule={schedule!r} is not a cron text", hint=nearest("macro", schedule, _MACROS))
+        if problem := cron_problem(schedule):
+            hint = "write minute, hour, day of the month, month and day of the week, such as '0 5 * * *'"
+            raise declared.error(f"schedule={schedule!r} is not a cron text: {problem}", hint=hint)
     if timezone is None:
         return
     if schedule is None:
