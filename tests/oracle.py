@@ -77,28 +77,32 @@ def _truncate(target: Sequence[Row], incoming: Sequence[Row], intent: Intent, mo
 
 def _merge(target: Sequence[Row], incoming: Sequence[Row], intent: Intent, moment: Moment) -> Expected:
     _refuse_null_keys(incoming, intent)
-    _refuse_duplicates(incoming, intent.keys)
+    chosen = _chosen(incoming, intent)
+    _refuse_duplicates(chosen, intent.keys)
     _refuse_empty(incoming, intent)
+    stamps = {"_loaded_at": moment.now, "_batch_id": moment.run_id}
+    alive = {"_is_deleted": False} if intent.deletes == "soft" else {}
     table = {_key(row, intent.keys): row for row in target}
     done: Counter[str] = Counter()
-    for row in incoming:
+    for row in chosen:
         stored = table.get(_key(row, intent.keys))
         if stored is None:
-            table[_key(row, intent.keys)] = _stamped(row, intent, moment)
+            table[_key(row, intent.keys)] = _stamped(row, intent, moment) | alive
             done["inserted"] += 1
-        elif any(row[name] != stored[name] for name in intent.update):
+        elif any(row[name] != stored[name] for name in intent.update) or (alive and stored["_is_deleted"]):
             news = {name: row[name] for name in intent.update}
-            table[_key(row, intent.keys)] = stored | news | {"_loaded_at": moment.now, "_batch_id": moment.run_id}
+            table[_key(row, intent.keys)] = stored | news | stamps | alive
             done["updated"] += 1
-        else:
-            done["unchanged"] += 1
-    if intent.deletes == "hard":
-        shown = {_key(row, intent.keys) for row in incoming}
-        gone = [key for key in table if key not in shown]
-        for key in gone:
+    shown = {_key(row, intent.keys) for row in chosen}
+    for key in [key for key in table if key not in shown]:
+        if intent.deletes == "hard":
             del table[key]
-        done["deleted"] = len(gone)
-    return Expected(list(table.values()), Counts(read=len(incoming), **done))
+            done["deleted"] += 1
+        elif intent.deletes == "soft" and not table[key]["_is_deleted"]:
+            table[key] = table[key] | stamps | {"_is_deleted": True}
+            done["deleted"] += 1
+    unchanged = len(incoming) - done["inserted"] - done["updated"]
+    return Expected(list(table.values()), Counts(read=len(incoming), unchanged=unchanged, **done))
 
 
 # ── scd2 ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,6 +176,8 @@ def _scd2(target: Sequence[Row], incoming: Sequence[Row], intent: Intent, moment
     _refuse_null_keys(incoming, intent)
     if intent.event_time and any(row[EVENT_TIME] is None for row in incoming):
         raise Offence("null-event-time")
+    read = len(incoming)
+    incoming = _chosen(incoming, intent)
     _refuse_duplicates(incoming, (*intent.keys, EVENT_TIME) if intent.event_time else intent.keys)
 
     stored, arrived = defaultdict(list), defaultdict(list)
@@ -194,8 +200,8 @@ def _scd2(target: Sequence[Row], incoming: Sequence[Row], intent: Intent, moment
             _close_vanished(history, done)
         rows += history.versions
     _refuse_empty(incoming, intent)
-    unchanged = len(incoming) - done["inserted"] - done["corrected"] - done["late"]
-    return Expected(rows, Counts(read=len(incoming), unchanged=unchanged, **done))
+    unchanged = read - done["inserted"] - done["corrected"] - done["late"]
+    return Expected(rows, Counts(read=read, unchanged=unchanged, **done))
 
 
 def _arrive(history: _History, arrivals: list[tuple[datetime, Row]]) -> None:
@@ -275,6 +281,23 @@ def _key(row: Row, names: Iterable[str]) -> Key:
 def _refuse_null_keys(incoming: Sequence[Row], intent: Intent) -> None:
     if any(value is None for row in incoming for value in _key(row, intent.keys)):
         raise Offence("null-key")
+
+
+def _chosen(incoming: Sequence[Row], intent: Intent) -> list[Row]:
+    """The rows with the greatest or least value of their key, all of them where several have it."""
+    if intent.order_by is None:
+        return list(incoming)
+    rivals = defaultdict(list)
+    for row in incoming:
+        rivals[_key(row, intent.keys)].append(row)
+    chosen: list[Row] = []
+    for rows in rivals.values():
+        values = [row[intent.order_by] for row in rows]
+        if len(rows) > 1 and None in values:
+            raise Offence("null-order")
+        best = values[0] if len(rows) == 1 else (max if intent.on_duplicate == "last" else min)(values)
+        chosen += [row for row in rows if row[intent.order_by] == best]
+    return chosen
 
 
 def _refuse_duplicates(incoming: Sequence[Row], names: Sequence[str]) -> None:

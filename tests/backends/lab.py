@@ -49,6 +49,7 @@ ADDED: Mapping[str, ColumnType] = {
     "row_hash": Bytes(),
     "_loaded_at": TimestampTZ(),
     "_batch_id": UUID(),
+    "_is_deleted": Boolean(),
 }
 """The columns that loads add to a table."""
 

@@ -158,3 +158,31 @@ def test_bookmarks_never_go_back(load: Lab) -> None:
         bookmark = load.bookmark()
         reached.append(None if bookmark is None else int(bookmark.value))
     assert reached == [5, 5, 5, 8, 8]
+
+
+@everywhere
+def test_a_bookmark_can_be_set_and_forgotten(load: Lab) -> None:
+    load.defaults["incremental_column"] = "n"
+    ledger = load.target.ledger
+    ledger.set_bookmark(load.name, Bookmark(load.name, "n", "4"), clock("08:30"))
+    assert load.bookmark() == Bookmark(load.name, "n", "4")
+    assert load.bookmark().updated_at == clock("08:30")
+    assert load("id | n:BigInt", "1 | 3", "2 | 5", "3 | 6", at="09:00").rows_inserted == 2
+    assert load.bookmark().updated_at == clock("09:00")
+    # Somebody's clock may be behind that of the loads.
+    ledger.set_bookmark(load.name, Bookmark(load.name, "n", "9"), clock("08:45"))
+    assert load.bookmark() == Bookmark(load.name, "n", "9")
+    assert load("id | n:BigInt", "4 | 7", "5 | 10", at="10:00").rows_inserted == 1
+    assert load.bookmark() == Bookmark(load.name, "n", "10")
+    ledger.set_bookmark(load.name, None, clock("10:30"))
+    assert load.bookmark() is None
+    assert load("id | n:BigInt", "6 | 1", at="11:00").rows_inserted == 1
+    assert load.bookmark() == Bookmark(load.name, "n", "1")
+
+
+def test_the_bookmarks_of_others_stay_where_they_are(load: Lab) -> None:
+    ledger = load.target.ledger
+    for name in ("one", "two"):
+        ledger.set_bookmark(name, Bookmark(name, "n", "5"), clock("08:30"))
+    ledger.set_bookmark("one", None, clock("08:45"))
+    assert (ledger.bookmark("one"), ledger.bookmark("two")) == (None, Bookmark("two", "n", "5"))

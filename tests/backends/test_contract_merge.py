@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ematix_flow.errors import CheckError
+from ematix_flow.errors import CheckError, DriftError
+from ematix_flow.spec.run import Bookmark
 from tests.backends.lab import Lab, counts, everywhere
 
 MODE = "merge"
@@ -130,3 +131,102 @@ def test_scd1_is_merge_under_its_own_name(load: Lab) -> None:
     load("id | v", "1 | a", mode="scd1")
     assert counts(load("id | v", "1 | b", mode="scd1")) == (0, 1, 0)
     assert [run.mode for run in load.runs()] == ["scd1", "scd1"]
+
+
+@everywhere
+def test_soft_deletes_mark_keys_that_the_source_no_longer_has(load: Lab) -> None:
+    load.defaults["handle_deletes"] = "soft"
+    load("id | v", "1 | a", "2 | b", at="09:00")
+    result = load("id | v", "1 | a", at="10:00")
+    assert counts(result, "inserted", "updated", "unchanged", "deleted") == (0, 0, 1, 1)
+    assert load.rows("id", "v", "_is_deleted", "_loaded_at") == [(1, "a", False, "09:00"), (2, "b", True, "10:00")]
+    before = load.table()
+    assert counts(load.run(), "unchanged", "deleted") == (1, 0)
+    assert load.table() == before
+
+
+def test_a_key_that_is_back_is_no_longer_marked(load: Lab) -> None:
+    load.defaults["handle_deletes"] = "soft"
+    load("id | v", "1 | a", "2 | b")
+    load("id | v", "1 | a")
+    result = load("id | v", "1 | a", "2 | b")
+    assert counts(result, "inserted", "updated", "unchanged", "deleted") == (0, 1, 1, 0)
+    assert load.rows("id", "v", "_is_deleted") == [(1, "a", False), (2, "b", False)]
+
+
+def test_soft_deletes_mark_everything_only_when_an_empty_source_is_allowed(load: Lab) -> None:
+    load.defaults["handle_deletes"] = "soft"
+    load("id | v", "1 | a", "2 | b")
+    with load.refused(CheckError, "no rows"):
+        load("id | v")
+    assert load("id | v", allow_empty_source=True).rows_deleted == 2
+    assert load.rows("id", "_is_deleted") == [(1, True), (2, True)]
+
+
+def test_a_table_without_the_mark_is_drift_until_it_may_evolve(load: Lab) -> None:
+    load("id | v", "1 | a", "2 | b")
+    for policy in ("error", "warn"):
+        with load.refused(DriftError, "_is_deleted"):
+            load("id | v", "1 | a", handle_deletes="soft", on_drift=policy)
+    result = load("id | v", "1 | a", "3 | c", handle_deletes="soft", on_drift="evolve")
+    assert counts(result, "inserted", "updated", "unchanged", "deleted") == (1, 0, 1, 1)
+    assert load.rows("id", "_is_deleted") == [(1, False), (2, True), (3, False)]
+    assert counts(load("id | v", "1 | a", "3 | c", handle_deletes="soft")) == (0, 0, 2)
+
+
+@pytest.mark.parametrize(("policy", "kept"), [("last", "new"), ("first", "old")])
+def test_one_of_several_rows_for_a_key_counts_where_a_column_says_which(load: Lab, policy: str, kept: str) -> None:
+    load.defaults |= {"on_duplicate": policy, "on_duplicate_order_by": "at"}
+    result = load("id | v | at", "1 | old | 09:00", "1 | mid | 09:30", "1 | new | 10:00", "2 | only | NULL")
+    assert counts(result, "read", "inserted", "unchanged") == (4, 2, 2)
+    assert load.rows("id", "v") == [(1, kept), (2, "only")]
+    assert counts(load.run()) == (0, 0, 4)
+
+
+def test_rows_that_no_column_tells_apart_are_refused_and_named(load: Lab) -> None:
+    load.defaults |= {"on_duplicate": "last", "on_duplicate_order_by": "at"}
+    load("id | v | at", "1 | a | 09:00")
+    with load.refused(CheckError, "the same at.*id=7"):
+        load("id | v | at", "1 | b | 10:00", "7 | x | 09:00", "7 | y | 10:00", "7 | z | 10:00")
+    with load.refused(CheckError, "NULL in at.*id=7"):
+        load("id | v | at", "1 | b | 10:00", "7 | x | NULL", "7 | y | 10:00")
+    assert load("id | v | at", "7 | x | 09:00", "7 | y | 09:00", "7 | z | 10:00").rows_inserted == 1
+
+
+@everywhere
+def test_a_resumed_merge_reads_what_is_at_or_after_its_bookmark(load: Lab) -> None:
+    load.defaults["incremental_column"] = "n"
+    load("id | v | n:BigInt", "1 | a | 4", "2 | b | 5")
+    assert load.bookmark() == Bookmark(load.name, "n", "5")
+    # Row 1 was changed without a new number, so nobody sees that; row 2 comes again and says nothing new.
+    result = load("id | v | n:BigInt", "1 | A | 4", "2 | b | 5", "3 | c | 5", "4 | d | 6")
+    assert counts(result, "read", "inserted", "updated", "unchanged") == (3, 2, 0, 1)
+    assert (result.watermark_before, result.watermark_after) == ("5", "6")
+    assert counts(load("id | v | n:BigInt", "2 | B | 7", "4 | d | 6")) == (0, 1, 1)
+    assert load.rows("id", "v") == [(1, "a"), (2, "B"), (3, "c"), (4, "d")]
+
+
+def test_a_lookback_reads_again_what_lies_shortly_before_the_bookmark(load: Lab) -> None:
+    load.defaults |= {"incremental_column": "at", "lookback": "10m"}
+    load("id | v | at", "1 | a | 09:00", "2 | b | 09:15", "3 | c | 09:20")
+    result = load("id | v | at", "1 | A | 09:00", "2 | b | 09:15", "5 | late | 09:10", "3 | c | 09:20")
+    assert counts(result, "read", "inserted", "updated", "unchanged") == (3, 1, 0, 2)
+    assert load.rows("id", "v") == [(1, "a"), (2, "b"), (3, "c"), (5, "late")]
+    # Nothing is left at the bookmark, which stays where it is.
+    reached = load.bookmark()
+    load("id | v | at", "2 | B | 09:12")
+    assert load.bookmark() == reached
+    assert load.rows("id", "v")[1] == (2, "B")
+
+
+def test_a_lookback_on_numbers_may_be_longer_than_the_way(load: Lab) -> None:
+    load.defaults |= {"incremental_column": "n", "lookback": 100_000}
+    load("id | n:SmallInt", "1 | 3")
+    assert counts(load("id | n:SmallInt", "1 | 3", "2 | 1")) == (1, 0, 1)
+
+
+def test_null_in_the_incremental_column_is_refused(load: Lab) -> None:
+    load.defaults["incremental_column"] = "n"
+    load("id | n:BigInt", "1 | 5")
+    with load.refused(CheckError, "id=2"):
+        load("id | n:BigInt", "2 | NULL", "3 | 6")

@@ -166,3 +166,36 @@ def test_a_table_without_anything_to_compare_is_refused(load: Lab) -> None:
     with pytest.raises(SpecError, match="compare"):
         load("id", "1")
     assert not load.exists()
+
+
+def test_a_resumed_history_reads_what_is_at_or_after_its_bookmark(load: Lab) -> None:
+    load.defaults |= {"incremental_column": "n", "compare_columns": ["v"]}
+    load("id | v | n:BigInt", "1 | a | 4", "2 | b | 5", at="09:00")
+    result = load("id | v | n:BigInt", "1 | A | 4", "2 | b | 5", "3 | c | 6", at="10:00")
+    assert (result.rows_read, *counts(result)) == (2, 1, 0)
+    assert counts(load("id | v | n:BigInt", "2 | B | 7", "3 | c | 6", at="11:00")) == (1, 1)
+    assert [version[0] for version in load.history(2)] == ["b", "B"]
+    assert [version[0] for version in load.history(1)] == ["a"]
+
+
+def test_a_lookback_repeats_events_without_a_trace(load: Lab) -> None:
+    load.defaults |= {"event_timestamp_column": "at", "incremental_column": "n", "lookback": 10}
+    load(
+        "id | v | n:BigInt | at", "1 | a | 1 | 09:00", "1 | b | 15 | 09:10", "1 | c | 20 | 09:20", compare_columns=["v"]
+    )
+    result = load(
+        "id | v | n:BigInt | at",
+        "1 | b | 15 | 09:10",
+        "1 | c | 20 | 09:20",
+        "1 | d | 14 | 09:30",
+        compare_columns=["v"],
+    )
+    assert (result.rows_read, *counts(result)) == (3, 1, 1)
+    assert [version[0] for version in load.history(1)] == ["a", "b", "c", "d"]
+
+
+def test_the_last_of_several_rows_makes_the_version(load: Lab) -> None:
+    load.defaults |= {"on_duplicate": "last", "on_duplicate_order_by": "n", "compare_columns": ["v"]}
+    load("id | v | n:BigInt", "1 | a | 1", "1 | b | 2", at="09:00")
+    assert counts(load("id | v | n:BigInt", "1 | b | 3", "1 | x | 1", at="10:00")) == (0, 0)
+    assert [version[0] for version in load.history(1)] == ["b"]

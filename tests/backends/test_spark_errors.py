@@ -32,6 +32,16 @@ def test_a_row_that_cannot_be_read_names_the_file_and_the_row(spark: SparkSessio
     assert "Bob" in str(caught.value)
 
 
+def test_a_row_with_too_many_values_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text("id,name\n1,Ada\n2,Lovelace, Ada\n", encoding="utf-8")
+    rows = spark.read.csv(str(file), header=True, schema="id INT, name STRING", mode="FAILFAST")
+    with pytest.raises(BackendError, match="2,Lovelace") as caught, spark_errors():
+        rows.collect()
+    assert str(file) in str(caught.value)
+    assert "into quotes" in str(caught.value.hint)
+
+
 def test_other_exceptions_are_left_alone() -> None:
     with pytest.raises(LookupError), spark_errors():
         raise LookupError

@@ -88,6 +88,27 @@ def test_secrets_in_errors_are_hidden(flags: list[str], flow: Flow) -> None:
     assert "hunter2" not in result.output
 
 
+@pytest.mark.parametrize("flags", [[], ["-v"]])
+def test_a_password_of_a_connection_is_hidden_in_whatever_text_quotes_it(
+    project: Path, flags: list[str], flow: Flow
+) -> None:
+    more = """
+@ematix.connection
+class vault:
+    kind, host, database, user, password = "redshift", "h", "d", "u", "corRect-h0rse"
+
+
+@ematix.pipeline(target=People, mode="merge", target_connection="warehouse")
+def quoting_function(source):
+    raise RuntimeError("the server did not like corRect-h0rse at all")
+"""
+    (project / "pipelines.py").write_text((project / "pipelines.py").read_text() + more)
+    result = flow("run", "quoting_function", *flags)
+    assert "the server did not like *** at all" in result.stderr
+    assert "the server did not like *** at all" in flow("runs", "list").stdout
+    assert "corRect-h0rse" not in result.output
+
+
 @pytest.mark.usefixtures("project")
 def test_an_interrupted_run_exits_with_130_and_one_line(program: Program) -> None:
     done = program("run", "interrupted_function")

@@ -351,7 +351,8 @@ RULES = [
     Rule("compare_columns", ["name"], KEYED),
     Rule("update_columns", ["name"], ("merge", "scd1")),
     Rule("keys", ["email"], KEYED),
-    Rule("incremental_column", "id", ("append",)),
+    Rule("incremental_column", "id", ("append", *KEYED)),
+    Rule("on_duplicate_order_by", "seen_at", KEYED),
 ]
 CASES = [(rule, mode) for rule in RULES for mode in MODES]
 
@@ -359,6 +360,8 @@ CASES = [(rule, mode) for rule in RULES for mode in MODES]
 @pytest.mark.parametrize(("rule", "mode"), CASES, ids=[f"{rule.keyword}-{mode}" for rule, mode in CASES])
 def test_an_option_is_refused_by_modes_that_would_ignore_it(rule: Rule, mode: str) -> None:
     options = {"mode": mode, rule.keyword: rule.value}
+    if rule.keyword == "on_duplicate_order_by":
+        options["on_duplicate"] = "error" if mode not in rule.modes else "last"
     if mode in rule.modes:
         assert getattr(declared(**options), rule.keyword) is not None
     else:
@@ -378,19 +381,16 @@ def test_late_events_without_an_event_time_are_refused() -> None:
     assert "needs event_timestamp_column=" in str(refusal(mode="scd2", late_events="ignore"))
 
 
-@pytest.mark.parametrize(("mode", "deletes"), [("merge", "hard"), ("scd1", "hard"), ("scd2", "soft")])
-def test_each_keyed_mode_has_its_form_of_deletes(mode: str, deletes: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "deletes"), [("merge", "hard"), ("merge", "soft"), ("scd1", "hard"), ("scd2", "soft")]
+)
+def test_each_keyed_mode_has_its_forms_of_deletes(mode: str, deletes: str) -> None:
     assert declared(mode=mode, handle_deletes=deletes).handle_deletes == deletes
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate"])
 def test_modes_without_keys_refuse_deletes(mode: str) -> None:
     assert "handle_deletes= is for mode" in str(refusal(mode=mode, handle_deletes="hard"))
-
-
-@pytest.mark.parametrize("mode", ["merge", "scd1"])
-def test_a_merge_cannot_delete_softly(mode: str) -> None:
-    assert "'hard'" in str(refusal(UnsupportedError, mode=mode, handle_deletes="soft"))
 
 
 def test_history_is_never_deleted() -> None:

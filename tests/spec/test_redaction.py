@@ -16,7 +16,7 @@ from ematix_flow.config import all_connections, find_connection, list_connection
 from ematix_flow.errors import FlowError
 from ematix_flow.spec.connection import KINDS, Connection, connection_from_mapping, kind_class, own_fields
 from ematix_flow.spec.found import Found
-from ematix_flow.spec.redaction import is_secret, redact
+from ematix_flow.spec.redaction import is_secret, redact, without_secrets
 from ematix_flow.spec.registry import scope
 from tests.spec.kinds import FIELDS
 
@@ -125,3 +125,19 @@ def test_the_command_line_shows_no_secret_of_a_variable(monkeypatch, tmp_path):
         assert MARK not in result.output
     result = CliRunner().invoke(app, ["connections", "check", "dwh"])
     assert (result.exit_code, MARK in result.output) == (2, False)
+
+
+def test_a_text_that_quotes_the_password_of_a_connection_is_masked() -> None:
+    connection_from_mapping(
+        "dwh", {"kind": "redshift", "host": "h", "database": "d", "user": "u", "password": "Tr0ub4dor"}
+    )
+    assert without_secrets("login with Tr0ub4dor failed") == "login with *** failed"
+    connection_from_mapping("crm", {"url": "postgres://ada:p%40ss-word@db.example.org/crm"})
+    assert without_secrets("p@ss-word and p%40ss-word") == "*** and ***"
+    assert str(FlowError("login with Tr0ub4dor failed")) == "login with *** failed"
+
+
+def test_a_password_that_everybody_can_read_elsewhere_hides_no_word() -> None:
+    connection_from_mapping("pg", {"url": "postgres://postgres:postgres@db.example.org/x"})
+    connection_from_mapping("open", {"url": "postgres://ada:abc@db.example.org/x"})
+    assert without_secrets("connection 'pg' (postgres): abc") == "connection 'pg' (postgres): abc"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def intent_for(mode: str, types: dict[str, ColumnType], **options: object) -> Intent:
     """An intent over declared columns, with the types of the added ones."""
-    added = {column.name: column.type for column in strategy_for(mode).adds}
+    added = {column.name: column.type for column in strategy_for(mode, deletes=options.get("deletes")).adds}
     return Intent(columns=tuple(types), types={**types, **added}, **options)  # type: ignore[arg-type]
 
 
@@ -37,7 +37,7 @@ class Bench(ABC):
     dialect: Dialect
 
     def __init__(self, mode: str, intent: Intent) -> None:
-        self.strategy = strategy_for(mode)
+        self.strategy = strategy_for(mode, deletes=intent.deletes)
         self.strategy.check(intent)
         self.names = self.strategy.columns(intent)
         self.types = dict(intent.types)

@@ -110,6 +110,8 @@ SCD2_OPTIONS = {
     "soft deletes, empty allowed": {"deletes": "soft", "allow_empty_source": True},
     "ttl": {"ttl": timedelta(minutes=25)},
     "soft deletes and ttl": {"deletes": "soft", "ttl": timedelta(minutes=25)},
+    "last of several": {"on_duplicate": "last", "order_by": "note"},
+    "first of several, soft deletes": {"on_duplicate": "first", "order_by": "w", "deletes": "soft"},
     "event time": {"event_time": True},
     "event time, late ignored": {"event_time": True, "late": "ignore"},
     "event time, late inserted": {"event_time": True, "late": "insert"},
@@ -129,7 +131,7 @@ def test_scd2_loads_agree_with_the_oracle_and_repeat_without_change(
     bench, clock = bench_class("scd2", intent), moments()
     for _ in range(6):
         moment = next(clock)
-        rows = random_rows(dice, event_time=intent.event_time, around=moment.now)
+        rows = random_rows(dice, event_time=intent.event_time, around=moment.now, unique=intent.order_by is None)
         counts = check_load(bench, "scd2", rows, intent, moment)
         if counts is not None:
             # Time alone expires versions, so a load with a ttl is repeated at its own instant.
@@ -143,6 +145,16 @@ MERGE_OPTIONS = {
     "insert if absent": {"update": ()},
     "hard deletes": {"update": ("v", "w"), "deletes": "hard"},
     "hard deletes, empty allowed": {"update": ("v", "w"), "deletes": "hard", "allow_empty_source": True},
+    "soft deletes": {"update": ("v", "w"), "deletes": "soft"},
+    "soft deletes, empty allowed": {"update": ("v", "w"), "deletes": "soft", "allow_empty_source": True},
+    "soft deletes, insert if absent": {"update": (), "deletes": "soft"},
+    "last of several": {"update": ("v", "w", "note"), "on_duplicate": "last", "order_by": "note"},
+    "first of several, soft deletes": {
+        "update": ("v", "w"),
+        "deletes": "soft",
+        "on_duplicate": "first",
+        "order_by": "w",
+    },
 }
 
 
@@ -156,7 +168,7 @@ def test_merge_loads_agree_with_the_oracle_and_repeat_without_change(
     bench, clock = bench_class("merge", intent), moments()
     for _ in range(5):
         moment = next(clock)
-        rows = random_rows(dice, event_time=False, around=moment.now)
+        rows = random_rows(dice, event_time=False, around=moment.now, unique=intent.order_by is None)
         counts = check_load(bench, "merge", rows, intent, moment)
         if counts is not None:
             assert counts.inserted + counts.updated + counts.unchanged == len(rows)
@@ -183,7 +195,7 @@ def test_a_switch_of_options_between_loads_agrees_with_the_oracle(bench_class: t
         for _ in range(8):
             chosen = with_options(intent, **dice.choice(list(SCD2_OPTIONS.values())))
             moment = next(clock)
-            rows = random_rows(dice, event_time=chosen.event_time, around=moment.now)
+            rows = random_rows(dice, event_time=chosen.event_time, around=moment.now, unique=chosen.order_by is None)
             check_load(bench, "scd2", rows, chosen, moment)
 
 

@@ -42,7 +42,8 @@ def test_an_unknown_mode_suggests_the_nearest() -> None:
     ("mode", "intent", "says"),
     [
         ("merge", merge(keys=()), "needs keys"),
-        ("merge", merge(deletes="soft"), "cannot do deletes='soft'"),
+        ("merge", merge(on_duplicate="last"), "needs a column to order by"),
+        ("scd2", scd2(on_duplicate="last", order_by="v", event_time=True), "no event time"),
         ("scd2", scd2(deletes="hard"), "cannot do deletes='hard'"),
         ("append", intent_for("append", TYPES, deletes="hard"), "cannot do deletes"),
         ("merge", merge(event_time=True), "event time has no meaning"),

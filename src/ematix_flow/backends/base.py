@@ -194,6 +194,10 @@ class Ledger(ABC):
         """Where the last committed load of `pipeline` got to."""
 
     @abstractmethod
+    def set_bookmark(self, pipeline: str, bookmark: Bookmark | None, at: datetime) -> None:
+        """Let `pipeline` go on from here, or with None from the beginning."""
+
+    @abstractmethod
     def last_instant(self, table: TableRef) -> datetime | None:
         """The `now` of the newest committed load into `table`, so that time never goes backwards."""
 

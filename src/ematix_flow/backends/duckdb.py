@@ -132,14 +132,14 @@ class DuckDBBackend(EmbeddedBackend):
 
     def query_columns(self, sql: str) -> tuple[QueryColumn, ...]:
         with self.session() as connection:
-            rows = connection.execute(f"DESCRIBE SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source").fetchall()
+            rows = connection.execute(f"DESCRIBE SELECT * FROM ({self.user_sql(sql)}\n) AS _source").fetchall()
         return tuple(QueryColumn(str(name), str(kind)) for name, kind, *_ in rows)
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
-        described = connection.execute(f"DESCRIBE SELECT * FROM (\n{sql}\n) AS _source").fetchall()
+        described = connection.execute(f"DESCRIBE SELECT * FROM ({sql}\n) AS _source").fetchall()
         shown = ", ".join(self._portable(str(row[0]), str(row[1])) for row in described)
         file = exp.Literal.string(str(folder / "rows.parquet")).sql("duckdb")
-        connection.execute(f"COPY (SELECT {shown} FROM (\n{sql}\n) AS _source) TO {file} (FORMAT parquet)")
+        connection.execute(f"COPY (SELECT {shown} FROM ({sql}\n) AS _source) TO {file} (FORMAT parquet)")
 
     def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["VIEW"]:
         files = exp.Literal.string(f"{staged}/*.parquet").sql("duckdb")

@@ -9,12 +9,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
 from ..errors import ConnectError
 from ..spec.place import TableRef
-from ..spec.run import Commit, Run
+from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from .base import Actual, Backend, Load, Relation, SchemaChange
 from .connection import DuckDBConnection, SQLiteConnection
@@ -191,3 +192,7 @@ class EmbeddedLedger(SqlLedger):
     def start(self, run: Run) -> None:
         with self.backend.creating():
             super().start(run)
+
+    def set_bookmark(self, pipeline: str, bookmark: Bookmark | None, at: datetime) -> None:
+        with self.backend.creating():
+            super().set_bookmark(pipeline, bookmark, at)

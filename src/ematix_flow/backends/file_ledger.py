@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -59,15 +59,30 @@ class FileLedger(Ledger):
     def bookmark(self, pipeline: str) -> Bookmark | None:
         """Where the newest committed load of `pipeline` got to, in any of its tables."""
         kept = [self._log_of(table).state().bookmarks.get(pipeline) for table in self._tables_of(pipeline)]
-        found = [each for each in kept if each is not None]
+        found: list[tuple[Bookmark | None, datetime]] = [each for each in kept if each is not None]
+        found += self._set_by_hand(pipeline)
         if not found:
             return None
-        newest, at = max(found, key=lambda each: each[1])
-        return replace(newest, updated_at=at)
+        bookmark, at = max(found, key=lambda each: each[1])
+        return None if bookmark is None else replace(bookmark, updated_at=at)
+
+    def set_bookmark(self, pipeline: str, bookmark: Bookmark | None, at: datetime) -> None:
+        """Write down what holds until a later commit: what the tables' own commits say cannot be changed."""
+        instants = [self._log_of(table).state().instant for table in self._tables_of(pipeline)]
+        later = [each + timedelta(microseconds=1) for each in instants if each is not None]
+        value = None if bookmark is None else {"column": bookmark.column, "value": bookmark.value}
+        document = {
+            "pipeline": pipeline,
+            "bookmark": value,
+            "at": max([at, *later]).isoformat(),
+        }
+        write_atomically(self._home / "bookmarks" / _document(pipeline), json.dumps(document))
 
     def last_instant(self, table: TableRef) -> datetime | None:
-        """The newest `now` that was committed into `table`."""
-        return self._log_of(table).state().instant
+        """The newest `now` that was committed into `table`, or at which a bookmark was set: the next is later."""
+        instants = [at for path in (self._home / "bookmarks").glob("*.json") for _, at in _set_at(path)]
+        committed = self._log_of(table).state().instant
+        return max(instants if committed is None else [*instants, committed], default=None)
 
     def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:
         """Records, newest first."""
@@ -80,6 +95,9 @@ class FileLedger(Ledger):
                 found.append(run)
                 finished += 1
         return sorted(found, key=lambda run: run.started_at, reverse=True)[:limit]
+
+    def _set_by_hand(self, pipeline: str) -> list[tuple[Bookmark | None, datetime]]:
+        return _set_at(self._home / "bookmarks" / _document(pipeline))
 
     def _unfinished(self) -> list[Run]:
         """Runs without a final record, once those whose commit is there have been given theirs."""
@@ -109,6 +127,16 @@ class FileLedger(Ledger):
 
     def _index(self, pipeline: str) -> Path:
         return self._home / "pipelines" / _document(pipeline)
+
+
+def _set_at(path: Path) -> list[tuple[Bookmark | None, datetime]]:
+    """What somebody set, and when; nothing where nobody has."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    bookmark = data["bookmark"] and Bookmark(data["pipeline"], **data["bookmark"])
+    return [(bookmark, datetime.fromisoformat(data["at"]))]
 
 
 def _document(name: str) -> str:

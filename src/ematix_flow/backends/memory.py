@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import BackendError, CheckError, ConflictError, UnknownNameError, UnsupportedError
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
-from ..spec.table import Column, Table
+from ..spec.table import DELETED, Column, Table
 from ..strategies.base import CHANGE_LABEL, INCOMING, TARGET, Append, Change, Replace, Upsert
 from .arrow_types import arrow_type, column_type, portable_column
 from .base import (
@@ -190,6 +190,13 @@ class MemoryLedger(Ledger):
         """Where the last committed load of `pipeline` got to."""
         return self._space.bookmarks.get(pipeline)
 
+    def set_bookmark(self, pipeline: str, bookmark: Bookmark | None, at: datetime) -> None:
+        """Replace or forget the bookmark of `pipeline`."""
+        with self._space.lock:
+            self._space.bookmarks.pop(pipeline, None)
+            if bookmark is not None:
+                self._space.bookmarks[pipeline] = replace(bookmark, updated_at=at)
+
     def last_instant(self, table: TableRef) -> datetime | None:
         """The newest `now` that was committed into `table`."""
         stored = self._space.tables.get(table)
@@ -340,10 +347,18 @@ def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
     columns = [
-        rows[each.name].cast(each.type) if each.name in rows.column_names else pa.nulls(rows.num_rows, each.type)
+        rows[each.name].cast(each.type) if each.name in rows.column_names else _missing(each, rows.num_rows)
         for each in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _missing(column: pa.Field, count: int) -> pa.Array:
+    """The values of a column that rows have not: NULL, and false for the mark of deleted rows."""
+    import pyarrow as pa
+
+    marks = column.name == DELETED and pa.types.is_boolean(column.type)
+    return pa.repeat(pa.scalar(False), count) if marks else pa.nulls(count, column.type)
 
 
 def _portable(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -96,6 +96,7 @@ class PostgresBackend(SqlBackend):
         if diagnosis is not None and diagnosis.message_primary:
             lines = [diagnosis.message_primary]
             lines += [str(each) for each in (diagnosis.message_detail, diagnosis.message_hint) if each]
+            lines += re.findall(r"^LINE \d+: .*$", str(error), re.MULTILINE)
         text = f"{where}: {'. '.join(line.rstrip('.') for line in lines)}"
         if code in ("40001", "40P01", "55P03"):
             return ConflictError(text, hint="another transaction was in the way; run again")
@@ -145,7 +146,7 @@ class PostgresBackend(SqlBackend):
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         dbapi = optional("adbc_driver_postgresql.dbapi", extra="postgres")
-        described = connection.execute(f"SELECT * FROM (\n{sql}\n) AS _source LIMIT 0").description or ()
+        described = connection.execute(f"SELECT * FROM ({sql}\n) AS _source LIMIT 0").description or ()
         columns = self.result_columns(described, ())
         try:
             with closing(dbapi.connect(_libpq_url(self.connection.url))) as opened, opened.cursor() as cursor:

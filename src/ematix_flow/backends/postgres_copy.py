@@ -62,7 +62,7 @@ def carried_sql(columns: Sequence[QueryColumn], dialect: Dialect, sql: str) -> s
         kind = dialect.column_type(column.type)
         plain = kind is not None and not isinstance(kind, Numeric | JSON | JSONB | UUID)
         shown.append(name if plain else f"CAST({name} AS TEXT) AS {name}")
-    return f"SELECT {', '.join(shown)} FROM (\n{sql}\n) AS _source"
+    return f"SELECT {', '.join(shown)} FROM ({sql}\n) AS _source"
 
 
 def copy_out(reader: pa.RecordBatchReader, file: Path, columns: Sequence[QueryColumn], dialect: Dialect) -> None:

@@ -38,10 +38,19 @@ def _translated(error: Exception) -> FlowError:
     files = [found.group(1) for text in messages if (found := re.search(r"\bfile:(?://)?(/\S+?)[.,]?(?:\s|$)", text))]
     place = f" (in the file {files[0]})" if files and files[0] not in messages[-1] else ""
     record = next((found.group(1) for text in messages if (found := _BAD_RECORD.search(text))), None)
-    said = messages[-1] if record is None else f"the row [{record}] cannot be read: {messages[-1]}"
-    return BackendError(f"Spark refused: {said}{place}", hint="run again with -v to see Spark's own log")
+    last = _RAISED.sub(r"\1", messages[-1])
+    said = last if record is None else f"the row [{record}] cannot be read: {last}"
+    hint = "run again with -v to see Spark's own log"
+    if record is not None:
+        hint = (
+            "look for this row in the file: it has more or fewer values than the header, or one of another type; put a "
+            "value with a separator, a quote or a line break into quotes"
+        )
+    return BackendError(f"Spark refused: {said}{place}", hint=hint)
 
 
+# What a query of ours refuses it says in its own words.
+_RAISED = re.compile(r"^\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")
 _BAD_RECORD = re.compile(r"Malformed records are detected in record parsing: \[?(.*?)\]?\.?$")
 
 

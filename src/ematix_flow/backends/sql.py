@@ -275,7 +275,7 @@ class SqlBackend(Backend):
     def query_columns(self, sql: str) -> tuple[QueryColumn, ...]:
         """The columns a query would give."""
         with self.session() as connection:
-            cursor = connection.execute(f"SELECT * FROM (\n{self.user_sql(sql)}\n) AS _source LIMIT 0")
+            cursor = connection.execute(f"SELECT * FROM ({self.user_sql(sql)}\n) AS _source LIMIT 0")
             return self.result_columns(cursor.description or (), ())
 
     @contextmanager

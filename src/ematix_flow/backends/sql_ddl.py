@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..spec.place import TableRef
-from ..spec.table import Table
+from ..spec.table import DELETED, Column, Table
+from ..types import Boolean
 
 if TYPE_CHECKING:
     from .base import SchemaChange
+    from .dialect import Dialect
     from .sql import SqlBackend
     from .sql_connection import SqlConnection
 
@@ -26,8 +28,7 @@ def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaC
         for index in change.indexes if backend.KEYS else ():
             connection.execute(index_sql(backend, table, index))
     for name in change.add:
-        kind = dialect.type_name(table.column(name).type)
-        connection.execute(f"ALTER TABLE {target} ADD COLUMN {dialect.quote(name)} {kind}")
+        connection.execute(f"ALTER TABLE {target} ADD COLUMN {_definition(dialect, table.column(name))}")
     for name in change.widen:
         kind = dialect.type_name(table.column(name).type)
         connection.execute(f"ALTER TABLE {target} ALTER COLUMN {dialect.quote(name)} SET DATA TYPE {kind}")
@@ -36,15 +37,20 @@ def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaC
 def create_sql(backend: SqlBackend, table: Table) -> str:
     """CREATE TABLE for a declared table, with its keys where the database carries them."""
     dialect = backend.dialect
-    lines = [
-        f"{dialect.quote(column.name)} {dialect.type_name(column.type)}{'' if column.nullable else ' NOT NULL'}"
-        for column in table.columns
-    ]
+    lines = [_definition(dialect, column) for column in table.columns]
     if backend.KEYS:
         groups = [("PRIMARY KEY", table.primary_key), *(("UNIQUE", group) for group in table.unique)]
         lines += [f"{word} ({', '.join(map(dialect.quote, group))})" for word, group in groups if group]
     name = backend.table_name(TableRef(table.schema, table.name)).sql(dialect.name)
     return f"CREATE TABLE {name} (\n  " + ",\n  ".join(lines) + "\n)"
+
+
+def _definition(dialect: Dialect, column: Column) -> str:
+    """A column as CREATE and ALTER TABLE name it; the mark of deleted rows begins as false."""
+    rules = "" if column.nullable else " NOT NULL"
+    if column.name == DELETED and isinstance(column.type, Boolean):
+        rules += " DEFAULT FALSE"
+    return f"{dialect.quote(column.name)} {dialect.type_name(column.type)}{rules}"
 
 
 def index_sql(backend: SqlBackend, table: Table, columns: Sequence[str]) -> str:

@@ -102,8 +102,14 @@ class SqlLedger(Ledger):
         rows = self._select(WATERMARKS, ("pipeline_name", "column_name", "last_value", "updated_at"), where)
         if not rows:
             return None
-        name, column, value, at = rows[0]
-        return Bookmark(str(name), str(column), str(value), _instant(at))
+        name, column, value, updated_at = rows[0]
+        return Bookmark(str(name), str(column), str(value), _instant(updated_at))
+
+    def set_bookmark(self, pipeline: str, bookmark: Bookmark | None, at: datetime) -> None:
+        """Replace or remove the row of `pipeline`."""
+        with self.backend.session() as connection, self.backend.transaction(connection):
+            self._prepare(connection)
+            self._replace_bookmark(connection, pipeline, bookmark, at)
 
     def last_instant(self, table: TableRef) -> datetime | None:
         """The newest `now` that was committed into `table`."""
@@ -144,10 +150,16 @@ class SqlLedger(Ledger):
             },
         )
         if bookmark is not None:
-            self._delete(connection, WATERMARKS, "pipeline_name", bookmark.pipeline)
-            row = {"pipeline_name": bookmark.pipeline, "column_name": bookmark.column, "last_value": bookmark.value}
-            self._insert(connection, WATERMARKS, {**row, "updated_at": token.loaded_at})
+            self._replace_bookmark(connection, bookmark.pipeline, bookmark, token.loaded_at)
         self._replace_run(connection, run)
+
+    def _replace_bookmark(
+        self, connection: SqlConnection, pipeline: str, bookmark: Bookmark | None, at: datetime
+    ) -> None:
+        self._delete(connection, WATERMARKS, "pipeline_name", pipeline)
+        if bookmark is not None:
+            row = {"pipeline_name": pipeline, "column_name": bookmark.column, "last_value": bookmark.value}
+            self._insert(connection, WATERMARKS, {**row, "updated_at": at})
 
     def _prepare(self, connection: SqlConnection) -> None:
         """Create what is missing; a database that has everything is only looked at."""

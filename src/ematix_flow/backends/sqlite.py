@@ -120,7 +120,7 @@ class SQLiteBackend(EmbeddedBackend):
         connection.execute(f"ATTACH {exp.Literal.string(str(copy)).sql('sqlite')} AS _ematix_out")
         connection.execute("PRAGMA _ematix_out.journal_mode = OFF")
         connection.execute("PRAGMA _ematix_out.synchronous = OFF")
-        connection.execute(f"CREATE TABLE _ematix_out.rows AS SELECT * FROM (\n{sql}\n) AS _source")
+        connection.execute(f"CREATE TABLE _ematix_out.rows AS SELECT * FROM ({sql}\n) AS _source")
         described = connection.execute("PRAGMA _ematix_out.table_info(rows)").fetchall()
         names = [str(row[1]) for row in described]
         flags = ", ".join(

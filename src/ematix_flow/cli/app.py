@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import config, connections, doctor, init, pipelines, preview, run, runs, secrets, transform, validate
+from . import config, connections, doctor, init, pipelines, preview, run, runs, secrets, transform, validate, watermark
 
 app = typer.Typer(
     name="flow",
@@ -27,6 +27,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(transform.app, name="transform")
 app.add_typer(connections.app, name="connections")
 app.add_typer(secrets.app, name="secrets")
+app.add_typer(watermark.app, name="watermark")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,6 +1,8 @@
-"""Where an incremental load got to: the check of a stored bookmark, the query for the next one."""
+"""Where an incremental load got to: the check of a stored bookmark, where to read from, the query for the next one."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -9,9 +11,11 @@ from ..errors import SpecError
 from ..spec.pipeline import Pipeline
 from ..spec.run import Bookmark
 from ..strategies.base import INCOMING
+from ..strategies.query import value
 from ..types import ColumnType
+from .bookmark_value import earlier
 
-__all__ = ["check_bookmark", "reached_query"]
+__all__ = ["check_bookmark", "reached_query", "read_from"]
 
 
 def check_bookmark(pipeline: Pipeline, bookmark: Bookmark | None) -> Bookmark | None:
@@ -20,16 +24,28 @@ def check_bookmark(pipeline: Pipeline, bookmark: Bookmark | None) -> Bookmark | 
     if bookmark is not None and bookmark.column != column:
         raise SpecError(
             f"pipeline {pipeline.name!r} has its bookmark on column {bookmark.column!r}, not {column!r}",
-            hint=f"keep incremental_column={bookmark.column!r}, or delete the pipeline's row from "
-            "ematix_flow.watermarks to load everything again",
+            hint=f"keep incremental_column={bookmark.column!r}, or load everything again after "
+            f"`flow watermark reset {pipeline.name}`",
             declared_at=pipeline.declared_at,
         )
     return bookmark
 
 
-def reached_query(column: str, type: ColumnType, dialect: Dialect) -> exp.Query:
-    """The greatest value of `column` among the incoming rows, as canonical text."""
-    greatest = exp.Max(this=exp.column(column, table="i", quoted=True))
-    return exp.select(dialect.text(greatest, type).as_("_reached")).from_(
+def read_from(pipeline: Pipeline, bookmark: Bookmark | None) -> Bookmark | None:
+    """The bookmark, or the value that lies `lookback=` before it."""
+    if bookmark is None or pipeline.lookback is None:
+        return bookmark
+    kind = pipeline.table.column(bookmark.column).type
+    return replace(bookmark, value=earlier(bookmark.value, kind, pipeline.lookback))
+
+
+def reached_query(column: str, type: ColumnType, dialect: Dialect, *, resumes: bool = False) -> exp.Query:
+    """The greatest value of `column` among the incoming rows, as canonical text.
+
+    A load that resumes leaves out what lies before its bookmark, so that the next one is never behind it.
+    """
+    reached = exp.column(column, table="i", quoted=True)
+    query = exp.select(dialect.text(exp.Max(this=reached), type).as_("_reached")).from_(
         exp.alias_(exp.table_(INCOMING), "i", table=True)
     )
+    return query.where(exp.GTE(this=reached.copy(), expression=value("bookmark"))) if resumes else query

@@ -106,15 +106,6 @@ class PreviewResult:
         return json.dumps(self.to_dict(), indent=2, default=str)
 
 
-LABELS = {
-    "append": "insert-select",
-    "truncate": "truncate + insert",
-    "merge": "change table, then update + insert",
-    "scd1": "change table, then update + insert",
-    "scd2": "SCD2: change table of opened and closed versions, then update + insert",
-}
-
-
 def explain(
     plan: Plan, source: Backend, target: Backend, *, dry_run: Mapping[str, object] | None = None
 ) -> PreviewResult:
@@ -228,7 +219,7 @@ def _target_plan(pipeline: Pipeline, planned: PlannedLoad, target: Backend | Non
         compare_columns=load.intent.compare or load.intent.update,
         compare_columns_reason=planned.compare_reason,
         target_connection_name=load.connection,
-        plan_sql_label=LABELS[pipeline.mode],
+        plan_sql_label=load.strategy.label,
         transforms_pre=tuple(without_secrets(_described(transform)) for transform in pipeline.transforms_pre),
         incremental_column=pipeline.incremental_column,
     )
@@ -257,7 +248,7 @@ def _in_words(step: Step, pipeline: Pipeline) -> str:
             refused = f", refuse {', '.join(guards)}" if guards else ""
             return (
                 f"load into {step.table.qualified_name} on {step.connection} ({step.kind}): create it where it is "
-                f"missing (drift: {pipeline.on_drift}){refused}, {LABELS[pipeline.mode]}, commit"
+                f"missing (drift: {pipeline.on_drift}){refused}, {step.strategy.label}, commit"
             )
         case After():
             return f"then run {', '.join(f'{each.kind}: {each.summary}' for each in step.steps)}"

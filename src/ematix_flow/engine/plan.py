@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Literal
 
 from ..backends.base import Backend
 from ..errors import MissingSourceError, UnsupportedError
+from ..spec.duration import format_duration
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, Rows, TableRef
 from ..spec.post import PostStep
@@ -132,13 +134,17 @@ def build_plan(
         path_reason=reason,
         keys=keys,
         compare_reason=planned.compare_reason,
-        notes=(*((keys.warning,) if keys and keys.warning else ()), *_native_notes(columns, read)),
+        notes=(
+            *((keys.warning,) if keys and keys.warning else ()),
+            *_native_notes(columns, read),
+            *_incremental_notes(pipeline),
+        ),
     )
 
 
 def plan_load(pipeline: Pipeline, target: Backend | None, *, stamps: bool = True) -> PlannedLoad:
     """What can be said of the load alone, whatever its rows are; without a `target` nothing depends on its system."""
-    strategy = strategy_for(pipeline.mode, stamps=stamps)
+    strategy = strategy_for(pipeline.mode, stamps=stamps, deletes=pipeline.handle_deletes)
     if target is not None:
         _check_capable(pipeline, target, strategy)
     added = {added.name for added in strategy.adds}
@@ -147,7 +153,7 @@ def plan_load(pipeline: Pipeline, target: Backend | None, *, stamps: bool = True
         table = augment(pipeline.table, strategy)
         keys = key_ladder(pipeline.table, pipeline.keys, pipeline=pipeline.name) if strategy.needs_keys else None
         enforced = target is not None and target.can.enforces_keys
-        intent, compare_reason = _intent(pipeline, table, columns, keys, check_keys=not enforced)
+        intent, compare_reason = _intent(pipeline, strategy, table, columns, keys, check_keys=not enforced)
         strategy.check(intent)
     name, kind = pipeline.target_connection, "system not known"
     if target is not None:
@@ -172,7 +178,13 @@ def _check_capable(pipeline: Pipeline, target: Backend, strategy: Strategy) -> N
 
 
 def _intent(
-    pipeline: Pipeline, table: Table, columns: tuple[Column, ...], keys: Keys | None, *, check_keys: bool
+    pipeline: Pipeline,
+    strategy: Strategy,
+    table: Table,
+    columns: tuple[Column, ...],
+    keys: Keys | None,
+    *,
+    check_keys: bool,
 ) -> tuple[Intent, str | None]:
     names = tuple(column.name for column in columns)
     key_names = keys.names if keys else ()
@@ -180,10 +192,10 @@ def _intent(
     update: tuple[str, ...] = ()
     compare: tuple[str, ...] = ()
     reason = None
-    if pipeline.mode in ("merge", "scd1"):
+    if strategy.updates:
         explicit = pipeline.update_columns if pipeline.update_columns is not None else pipeline.compare_columns
         update, reason = _chosen(explicit, rest)
-    elif pipeline.mode == "scd2":
+    elif strategy.keeps_history:
         # The event time says when a version began; by itself it is no change.
         derived = tuple(name for name in rest if name != pipeline.event_timestamp_column)
         compare, reason = _chosen(pipeline.compare_columns, derived)
@@ -203,6 +215,8 @@ def _intent(
         check_keys=check_keys,
         required=tuple(column.name for column in columns if not column.nullable),
         incremental=pipeline.incremental_column,
+        on_duplicate=pipeline.on_duplicate,
+        order_by=pipeline.on_duplicate_order_by,
     )
     return intent, reason
 
@@ -221,7 +235,7 @@ def _read(pipeline: Pipeline, columns: tuple[Column, ...], source: Backend, retu
         )
     sql = place.sql if isinstance(place, Query) else None
     if sql is not None and pipeline.column_map:
-        relation = f"(\n{source.user_sql(sql)}\n) AS {source.dialect.quote(SOURCE)}"
+        relation = f"({source.user_sql(sql)}\n) AS {source.dialect.quote(SOURCE)}"
         sql = table_query(pipeline, columns, source.dialect, relation)
     if isinstance(place, TableRef):
         relation = source.relation_sql(place)
@@ -235,6 +249,15 @@ def _native_notes(columns: tuple[Column, ...], read: Read) -> list[str]:
         f"column {column.name!r} holds SQL in the words of {read.kind}: {marker!r}"
         for column, marker in native_sql(columns)
     ]
+
+
+def _incremental_notes(pipeline: Pipeline) -> list[str]:
+    """Where a load that goes on begins to read."""
+    back = pipeline.lookback
+    if back is None:
+        return []
+    shown = format_duration(back) if isinstance(back, timedelta) else f"{back}"
+    return [f"reads again what lies up to {shown} before the bookmark on {pipeline.incremental_column!r}"]
 
 
 def _is_cleaned_by(source: Backend, pipeline: Pipeline, columns: tuple[Column, ...], read: Read) -> bool:

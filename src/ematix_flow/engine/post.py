@@ -186,7 +186,7 @@ def _recorded(ledger: Ledger, run: Run, work: Callable[[], Metrics]) -> Run:
         try:
             ledger.end(failed)
         except FlowError as second:
-            error.add_note(f"The failed step could not be recorded either: {second}")
+            error.add_note(f"The failed step could not be recorded either: {second.message}")
         raise
     done = run.with_outcome("transform_success", datetime.now(UTC), metrics_json=text)
     ledger.end(done)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
+
+from sqlglot import exp
 
 from ..backends.arrow_files import write_rows
 from ..backends.base import Backend, Frame, Pushed, Relation
@@ -19,6 +22,7 @@ from ..errors import BackendError
 from ..spec.place import Place, Query, Rows
 from ..spec.run import Bookmark
 from ..spec.table import Column
+from ..types import Text
 from .columns import check_columns, frame_columns, kinds_of, types_of
 from .plan import Plan, only_cast
 from .transform import SOURCE, cleaned_query, incoming_query, pushed_sql, resume_sql
@@ -41,16 +45,43 @@ class Incoming:
     dialect: Dialect
     evaluate: Callable[[str], object]
     """Runs a query where the rows are."""
+    look: Callable[[str], Sequence[Sequence[object]]] | None = None
+    """Gives the first rows of a query where the rows are; None where nobody can."""
 
     def misfit(self) -> tuple[Column, str] | None:
-        """The first column that holds a value its declared type cannot take, and what the system says of it."""
+        """The first column that holds a value its declared type cannot take, and what the system says of it.
+
+        The keys of the rows with that value stand behind it, where the system names the value.
+        """
         columns = self.plan.transform.columns
         if self._complaint(columns) is None:
             return None
         complaints = [(column, self._complaint((column,))) for column in columns]
         misfits = [(column, message) for column, message in complaints if message is not None]
         # Where every column complains, it is the rows that cannot be read, and no column is to blame.
-        return misfits[0] if misfits and (len(misfits) < len(columns) or len(columns) == 1) else None
+        if not misfits or (len(misfits) == len(columns) and len(columns) > 1):
+            return None
+        column, message = misfits[0]
+        return column, message + self._whereabouts(column, message)
+
+    def _whereabouts(self, column: Column, message: str) -> str:
+        """The keys of up to three rows with the value that the message ends with; nothing where that finds none."""
+        keys = [each.name for each in self.plan.transform.columns if each.primary_key and each.name in self.names]
+        found = re.search(r"does not fit .+?: (.*)$", message.partition("\n")[0])
+        if self.look is None or found is None or not keys or column.name not in self.names:
+            return ""
+        text, quote = self.dialect.type_name(Text()), self.dialect.quote
+        shown = ", ".join(f"CAST({quote(key)} AS {text})" for key in keys)
+        # Some systems put a text into quotes.
+        values = {found[1], re.sub(r"""^(['"])(.*)\1$""", r"\2", found[1])}
+        listed = ", ".join(exp.Literal.string(value).sql(self.dialect.name) for value in sorted(values))
+        condition = f"CAST({quote(column.name)} AS {text}) IN ({listed})"
+        try:
+            rows = self.look(f"SELECT {shown} FROM ({self.source_sql}\n) AS {quote(SOURCE)} WHERE {condition} LIMIT 3")
+        except BackendError:
+            return ""
+        places = [", ".join(f"{key}={value}" for key, value in zip(keys, row, strict=True)) for row in rows]
+        return f" ({'; '.join(places)})" if places else ""
 
     def _complaint(self, columns: Sequence[Column]) -> str | None:
         """What the system says when it must give these columns; None where it gives them."""
@@ -60,7 +91,7 @@ class Incoming:
         sql = pushed_sql(self.source_sql, query, self.dialect, None, None)
         counts = ", ".join(f"COUNT({self.dialect.quote(column.name)})" for column in columns)
         try:
-            self.evaluate(f"SELECT {counts} FROM (\n{sql}\n) AS _probe")
+            self.evaluate(f"SELECT {counts} FROM ({sql}\n) AS _probe")
         except BackendError as error:
             return error.message
         return None
@@ -74,7 +105,9 @@ def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once:
     names = tuple(column.name for column in given)
     check_columns(plan, names, types_of(given, dialect))
     sql = _incoming_sql(plan, names, source_sql, dialect, bookmark)
-    return Incoming(Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate)
+    return Incoming(
+        Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate, lambda text: target.query(text).rows
+    )
 
 
 def spark_rows(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Incoming:
@@ -117,11 +150,11 @@ def _moved(plan: Plan, frame: DataFrame, bookmark: Bookmark | None, workshop: Wo
     if any(transform.is_random for transform in plan.transform.rows):
         rows = _kept(rows, workshop)
 
-    def evaluate(text: str) -> None:
+    def evaluate(text: str) -> Sequence[Sequence[object]]:
         with _named(frame, view), spark_errors():
-            frame.sparkSession.sql(text).collect()
+            return frame.sparkSession.sql(text).collect()
 
-    return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, evaluate)
+    return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, evaluate, evaluate)
 
 
 def _incoming_sql(
@@ -175,5 +208,5 @@ def _place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Place:
     dialect = source.dialect.knowing(kinds_of(source.query_columns(plan.read.sql)))
     condition = resume_sql(column, bookmark, dialect, typed=False)
     return Query(
-        f"SELECT * FROM (\n{source.user_sql(plan.read.sql)}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}"
+        f"SELECT * FROM ({source.user_sql(plan.read.sql)}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}"
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ..errors import FlowError, UserCodeError
 from ..spec.registered import ScheduledPipeline
-from ..strategies.base import Counts
+from ..strategies.base import Counts, Strategy
 
 __all__ = ["RunResult", "call_scheduled", "instant_text", "rows_of"]
 
@@ -22,16 +22,16 @@ class RunResult(dict[str, object]):
             raise AttributeError(f"this result has no {name!r}; it has {', '.join(self)}") from None
 
 
-def rows_of(mode: str, counts: Counts) -> dict[str, int]:
-    """The counts that mean something for `mode`, by their documented names."""
+def rows_of(strategy: Strategy, counts: Counts) -> dict[str, int]:
+    """The counts that mean something for a strategy, by their documented names."""
     rows = {"rows_read": counts.read, "rows_inserted": counts.inserted}
-    if mode in ("merge", "scd1"):
+    if strategy.updates:
         rows |= {
             "rows_updated": counts.updated,
             "rows_unchanged": counts.unchanged,
             "rows_deleted": counts.deleted,
         }
-    if mode == "scd2":
+    if strategy.keeps_history:
         rows |= {
             "rows_closed": counts.closed,
             "closed_changed": counts.closed_changed,

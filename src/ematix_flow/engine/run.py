@@ -20,7 +20,7 @@ from ..spec.place import Rows, TableRef
 from ..spec.redaction import failure_text
 from ..spec.run import Bookmark, Commit, Run
 from ..strategies.base import Append, Intent
-from .bookmark import check_bookmark, reached_query
+from .bookmark import check_bookmark, reached_query, read_from
 from .plan import Plan
 from .post import StepScope
 from .relation import Incoming, frame_rows, pushed_rows, spark_rows
@@ -78,7 +78,7 @@ def record_failure(pipeline: Pipeline, target: Backend, error: FlowError) -> Non
         target.ledger.start(run)
         target.ledger.end(run.with_outcome("failed", now, error=failure_text(error)))
     except FlowError as second:
-        error.add_note(f"The failed run could not be recorded either: {second}")
+        error.add_note(f"The failed run could not be recorded either: {second.message}")
 
 
 class _Execution:
@@ -228,7 +228,7 @@ class _Execution:
                 self._refuse(opened, replace(intent, check_keys=True))
             raise
         counts = strategy.counts(applied.labels, read=applied.read, late=late)
-        return rows_of(self.pipeline.mode, counts)
+        return rows_of(strategy, counts)
 
     def _intent(self) -> Intent:
         intent = self.plan.load.intent
@@ -245,11 +245,12 @@ class _Execution:
                 )
 
     def _incoming(self) -> Incoming:
+        start = read_from(self.pipeline, self.bookmark)
         if self.plan.path == "same_db":
-            return pushed_rows(self.plan, self.target, self.bookmark, once=self._looks_once())
+            return pushed_rows(self.plan, self.target, start, once=self._looks_once())
         if isinstance(self.plan.read.place, Rows):
-            return frame_rows(self.plan, self.target, self.bookmark, once=self._looks_once())
-        return spark_rows(self.plan, self.systems.source, self.bookmark)
+            return frame_rows(self.plan, self.target, start, once=self._looks_once())
+        return spark_rows(self.plan, self.systems.source, start)
 
     def _looks_once(self) -> bool:
         """Only an append may read its rows late: a replace empties the table first, which the query may be reading."""
@@ -266,7 +267,8 @@ class _Execution:
         column = self.pipeline.incremental_column
         if column is None:
             return None
-        query = reached_query(column, self.plan.load.intent.types[column], self.target.dialect)
+        resumes = self.bookmark is not None
+        query = reached_query(column, self.plan.load.intent.types[column], self.target.dialect, resumes=resumes)
         text = opened.measure(query)[0][0]
         return None if text is None else Bookmark(self.pipeline.name, column, str(text))
 
@@ -304,7 +306,7 @@ class _Execution:
         try:
             self.target.ledger.end(run.with_outcome("failed", datetime.now(UTC), error=text))
         except FlowError as second:
-            error.add_note(f"The failed run could not be recorded either: {second}")
+            error.add_note(f"The failed run could not be recorded either: {second.message}")
 
     def _result(self, run: Run, rows: Mapping[str, int], *, status: str, replayed: bool = False) -> RunResult:
         result = RunResult(run_id=run.run_id, status=status, path=self.plan.path, **rows)

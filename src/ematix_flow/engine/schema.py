@@ -11,7 +11,7 @@ from ..backends.base import Actual, ActualColumn, Backend, SchemaChange
 from ..errors import DriftError, SpecError, nearest
 from ..spec.pipeline import DriftPolicy, Mode
 from ..spec.place import TableRef
-from ..spec.table import METADATA_NAMES, Column, Table
+from ..spec.table import DELETED, METADATA_NAMES, Column, Table
 from ..strategies.base import Strategy, strategy_for
 from ..types import BigInt, ColumnType, Double, Float, Integer, Numeric, SmallInt, String, Text
 
@@ -58,7 +58,8 @@ def plan_schema(
     if not found:
         return None, ()
     missing = [each.name for each in found if each.kind == "missing column"]
-    addable = tuple(name for name in missing if table.column(name).nullable)
+    # A delete mark begins as false, so that it may be added though it is never NULL.
+    addable = tuple(name for name in missing if table.column(name).nullable or name == DELETED)
     wider = {each.name: each.type for each in actual.columns if each.type is not None and _widens(table, each)}
     widenable = tuple(each.name for each in found if each.kind in ("type", "length") and each.name in wider)
     rest = [each for each in found if not _is_mended(each, addable, widenable if backend.can.widens else ())]
@@ -133,11 +134,14 @@ def ensure_table(
         hint = nearest("policy", on_drift, get_args(DriftPolicy))
         raise SpecError(f"on_drift={on_drift!r} is not possible", hint=hint, declared_at=table.declared_at)
     policy: DriftPolicy = "evolve" if on_drift == "add_columns" else on_drift
-    whole = table if mode is None else augment(table, strategy_for(mode))
+    strategy = None if mode is None else strategy_for(mode)
+    whole = table if strategy is None else augment(table, strategy)
+    # The mark of soft deletes is a pipeline's own choice, so a table may have it or not.
+    ours = METADATA_NAMES if strategy is None else (DELETED,) if strategy.marks_deletes else ()
     outcome: dict[str, object] = {}
 
     def decide(actual: Actual | None) -> SchemaChange | None:
-        shown = _without_metadata(actual, table) if actual is not None and mode is None else actual
+        shown = None if actual is None else _without(actual, set(ours) - set(table.column_names))
         change, lines = plan_schema(whole, whole.primary_key, shown, backend, policy)
         created = change is not None and change.create
         kept = "drift" if lines else "matched"
@@ -151,9 +155,8 @@ def ensure_table(
     return outcome
 
 
-def _without_metadata(actual: Actual, table: Table) -> Actual:
-    ours = set(METADATA_NAMES) - set(table.column_names)
-    return replace(actual, columns=tuple(each for each in actual.columns if each.name not in ours))
+def _without(actual: Actual, names: set[str]) -> Actual:
+    return replace(actual, columns=tuple(each for each in actual.columns if each.name not in names))
 
 
 def _widens(table: Table, actual: ActualColumn) -> bool:

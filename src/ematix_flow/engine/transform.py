@@ -17,7 +17,7 @@ from ..spec.pipeline import Pipeline
 from ..spec.row_transform import deduplicate_by
 from ..spec.run import Bookmark
 from ..spec.table import Column
-from ..strategies.base import EVENT_TIME
+from ..strategies.base import EVENT_TIME, strategy_for
 from ..types import TimestampTZ
 from .cleaning import SOURCE, cleaned_rows, native_sql
 from .row_transform import mentioned_columns, transformed
@@ -145,7 +145,7 @@ def pushed_sql(
     rendered = dialect.render(query, {}, {})
     if bookmark is not None and column is not None:
         rendered = f"SELECT * FROM ({rendered}) AS _typed WHERE {resume_sql(column, bookmark, dialect)}"
-    return f"WITH {dialect.quote(SOURCE)} AS (\n{source_sql}\n) {rendered}"
+    return f"WITH {dialect.quote(SOURCE)} AS ({source_sql}\n) {rendered}"
 
 
 def resume_sql(column: Column, bookmark: Bookmark, dialect: Dialect, *, typed: bool = True) -> str:
@@ -199,7 +199,7 @@ def may_be_absent(pipeline: Pipeline, columns: Sequence[Column]) -> set[str]:
 
     Where rows are matched with those that are there, NULL would wipe out what the table knows: none may be absent.
     """
-    if pipeline.strict_schema or pipeline.mode not in ("append", "truncate"):
+    if pipeline.strict_schema or not strategy_for(pipeline.mode).fills_gaps:
         return set()
     named = {pipeline.event_timestamp_column, pipeline.incremental_column}
     for names in (pipeline.keys, pipeline.update_columns, pipeline.compare_columns):

@@ -137,7 +137,7 @@ def _analysis(
         if plan.transform.at_source:
             asked, plan = cleaned_place(plan, source, None).sql, only_cast(plan)
         # The source knows its columns without giving a single row.
-        place = Query(f"SELECT * FROM (\n{source.user_sql(asked)}\n) AS {source.dialect.quote(SOURCE)} LIMIT 0")
+        place = Query(f"SELECT * FROM ({source.user_sql(asked)}\n) AS {source.dialect.quote(SOURCE)} LIMIT 0")
     frame = source.read(place)
     given = frame_columns(frame)
     spoken = SPARK.knowing(kinds_of(given))

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from ..errors import SecretError, SpecError, SpecTypeError, UnknownNameError, UnsupportedError, nearest
 from .kinds import KINDS, SCHEMES
 from .origin import Origin
-from .redaction import redact, redact_url
+from .redaction import redact, redact_url, remember_secrets
 from .url import PathUrl, join_url, parse_path_url, split_url
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ class Connection:
             cls.__repr__ = Connection.__repr__  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
+        given = {each.name: getattr(self, each.name) for each in own_fields(type(self))}
+        remember_secrets({**given, "kind": self.kind, "name": self.name})
         for each in own_fields(type(self)):
             value = getattr(self, each.name)
             if isinstance(value, PathLike):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from ..errors import SpecTypeError, UnsupportedError, nearest
@@ -22,6 +23,7 @@ __all__ = [
     "LATER",
     "MODES",
     "DriftPolicy",
+    "DuplicatePolicy",
     "ForcedPath",
     "LatePolicy",
     "Mode",
@@ -36,6 +38,7 @@ Mode = Literal["append", "truncate", "merge", "scd1", "scd2"]
 MODES: tuple[str, ...] = get_args(Mode)
 DriftPolicy = Literal["error", "warn", "ignore", "evolve", "add_columns"]
 LatePolicy = Literal["error", "ignore", "insert"]
+DuplicatePolicy = Literal["error", "last", "first"]
 ForcedPath = Literal["same_db", "cross_db"]
 PipelineFunction = Callable[..., object]
 
@@ -52,6 +55,9 @@ class TargetOptions(TypedDict, total=False):
     event_timestamp_column: str | None
     handle_deletes: Literal["hard", "soft"] | None
     incremental_column: str | None
+    lookback: timedelta | str | float | Decimal | None
+    on_duplicate: DuplicatePolicy
+    on_duplicate_order_by: str | None
     on_drift: DriftPolicy
     force_path: ForcedPath | None
     ttl: timedelta | str | float | None
@@ -123,7 +129,10 @@ _FLAGS = (
 _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     **dict.fromkeys(("name", "schedule", "timezone"), (str, "a text")),
     **dict.fromkeys(("source_connection", "target_connection"), ((str, Connection), "a connection or its name")),
-    **dict.fromkeys(("event_timestamp_column", "incremental_column", "watermark_column"), (str, "a column's name")),
+    **dict.fromkeys(
+        ("event_timestamp_column", "incremental_column", "watermark_column", "on_duplicate_order_by"),
+        (str, "a column's name"),
+    ),
     **dict.fromkeys(_FLAGS, (bool, "True or False")),
     "source_table": ((str, TableRef), "'schema.table'"),
     "column_map": (Mapping, "a mapping of declared columns to columns or expressions of the source"),
@@ -160,6 +169,7 @@ _CLOSED: Mapping[str, tuple[str, ...]] = {
     "force_path": get_args(ForcedPath),
     "on_drift": get_args(DriftPolicy),
     "late_events": get_args(LatePolicy),
+    "on_duplicate": get_args(DuplicatePolicy),
 }
 
 
@@ -210,6 +220,18 @@ def _ttl(declared: Declared, keyword: str, value: str | float | timedelta) -> ti
     return duration
 
 
+def _lookback(declared: Declared, keyword: str, value: str | float | Decimal | timedelta) -> timedelta | Decimal:
+    """A length of time, or a number where one was given."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | timedelta):
+        hint = "write a length of time such as '10m', or a number for a column of numbers"
+        raise declared.error(f"{keyword}= cannot be a {type(value).__name__}", kind=SpecTypeError, hint=hint)
+    length = parse_duration(value) if isinstance(value, str | timedelta) else Decimal(str(value))
+    zero = timedelta(0) if isinstance(length, timedelta) else 0
+    if not (isinstance(length, timedelta) or length.is_finite()) or length <= zero:  # type: ignore[operator]
+        raise declared.error(f"{keyword}= must be above zero, not {value!r}", hint="leave it out to read no row again")
+    return length
+
+
 def _transforms(declared: Declared, keyword: str, value: object) -> tuple[RowTransform, ...]:
     entries = (value,) if is_pipeline_transform(value) else value
     if not isinstance(entries, list | tuple):
@@ -231,4 +253,5 @@ _CONVERSIONS: Mapping[str, Callable[..., object]] = {
     "source_table": lambda _, __, value: value if isinstance(value, TableRef) else TableRef.parse(value),
     "transforms_post": build_steps,
     "ttl": _ttl,
+    "lookback": _lookback,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from decimal import Decimal
 from typing import Literal
 
 from ..errors import SpecTypeError
@@ -13,6 +14,7 @@ from .keywords import (
     LATER,
     MODES,
     DriftPolicy,
+    DuplicatePolicy,
     ForcedPath,
     LatePolicy,
     Mode,
@@ -32,6 +34,7 @@ __all__ = [
     "LATER",
     "MODES",
     "DriftPolicy",
+    "DuplicatePolicy",
     "ForcedPath",
     "LatePolicy",
     "Mode",
@@ -63,6 +66,10 @@ class Pipeline(Declared):
     event_timestamp_column: str | None = None
     handle_deletes: Literal["hard", "soft"] | None = None
     incremental_column: str | None = None
+    lookback: timedelta | Decimal | None = None
+    """How far before the bookmark a load begins to read."""
+    on_duplicate: DuplicatePolicy = "error"
+    on_duplicate_order_by: str | None = None
     on_drift: DriftPolicy = "error"
     force_path: ForcedPath | None = None
     ttl: timedelta | None = None

@@ -5,14 +5,32 @@ from __future__ import annotations
 import difflib
 import inspect
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from ..errors import SpecTypeError, UnknownNameError, UnsupportedError, nearest
-from ..types import JSON, JSONB, UUID, Boolean, Bytes
-from .cron import is_cron
+from ..types import (
+    JSON,
+    JSONB,
+    UUID,
+    BigInt,
+    Boolean,
+    Bytes,
+    Column,
+    Date,
+    Double,
+    Float,
+    Integer,
+    Numeric,
+    SmallInt,
+    Timestamp,
+    TimestampTZ,
+)
+from .cron import cron_problem
 from .declared import Declared
-from .table import METADATA_NAMES, key_ladder
+from .table import DELETED, METADATA_NAMES, key_ladder
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline
@@ -26,10 +44,12 @@ def check_pipeline(pipeline: Pipeline) -> None:
     """SpecError for the first thing that cannot be right."""
     check_schedule(pipeline, pipeline.schedule, pipeline.timezone)
     _check_function(pipeline)
-    _check_combination(pipeline)
     _check_deletes(pipeline)
+    _check_combination(pipeline)
     _check_columns(pipeline)
-    if pipeline.mode in ("merge", "scd1", "scd2"):
+    _check_incremental(pipeline)
+    _check_duplicates(pipeline)
+    if pipeline.mode in _KEYED:
         _check_keys(pipeline)
 
 
@@ -40,11 +60,12 @@ def handles_wanted(function: Callable[..., object]) -> int:
 
 def check_schedule(declared: Declared, schedule: str | None, timezone: str | None) -> None:
     """The schedule can be cron, and the time zone exists."""
-    if schedule is not None and schedule not in _MACROS and not is_cron(schedule):
-        hint = "write five or six cron fields, such as '0 5 * * *'"
+    if schedule is not None and schedule not in _MACROS:
         if schedule.startswith("@"):
-            hint = nearest("macro", schedule, _MACROS)
-        raise declared.error(f"schedule={schedule!r} is not a cron text", hint=hint)
+            raise declared.error(f"schedule={schedule!r} is not a cron text", hint=nearest("macro", schedule, _MACROS))
+        if problem := cron_problem(schedule):
+            hint = "write minute, hour, day of the month, month and day of the week, such as '0 5 * * *'"
+            raise declared.error(f"schedule={schedule!r} is not a cron text: {problem}", hint=hint)
     if timezone is None:
         return
     if schedule is None:
@@ -79,21 +100,28 @@ def _check_function(pipeline: Pipeline) -> None:
         )
 
 
+_KEYED: tuple[str, ...] = ("merge", "scd1", "scd2")
+_MERGES: tuple[str, ...] = ("merge", "scd1")
+_MODES_OF: Mapping[str, tuple[str, ...]] = {
+    "incremental_column": ("append", *_KEYED),
+    "event_timestamp_column": ("scd2",),
+    "ttl": ("scd2",),
+    "late_events": ("scd2",),
+    "on_duplicate": _KEYED,
+    "on_duplicate_order_by": _KEYED,
+    "compare_columns": ("scd2", *_MERGES),
+    "update_columns": _MERGES,
+    "keys": _KEYED,
+    "handle_deletes": _KEYED,
+}
+"""Options that only some modes can honour."""
+
+
 def _check_combination(pipeline: Pipeline) -> None:
-    """Options that only some modes can honour."""
-    scd2, merge = pipeline.mode == "scd2", pipeline.mode in ("merge", "scd1")
-    rules = (
-        ("incremental_column", pipeline.incremental_column is not None, pipeline.mode == "append", "append"),
-        ("event_timestamp_column", pipeline.event_timestamp_column is not None, scd2, "scd2"),
-        ("ttl", pipeline.ttl is not None, scd2, "scd2"),
-        ("late_events", pipeline.late_events != "error", scd2, "scd2"),
-        ("compare_columns", pipeline.compare_columns is not None, scd2 or merge, "scd2, merge or scd1"),
-        ("update_columns", pipeline.update_columns is not None, merge, "merge or scd1"),
-        ("keys", pipeline.keys is not None, scd2 or merge, "merge, scd1 or scd2"),
-    )
-    for keyword, given, possible, modes in rules:
-        if given and not possible:
-            raise pipeline.error(f"{keyword}= is for mode {modes}, not {pipeline.mode}", hint=f"leave {keyword}= out")
+    for keyword, modes in _MODES_OF.items():
+        if getattr(pipeline, keyword) not in (None, "error") and pipeline.mode not in modes:
+            shown = modes[0] if len(modes) == 1 else f"{', '.join(modes[:-1])} or {modes[-1]}"
+            raise pipeline.error(f"{keyword}= is for mode {shown}, not {pipeline.mode}", hint=f"leave {keyword}= out")
     if pipeline.late_events != "error" and pipeline.event_timestamp_column is None:
         raise pipeline.error("late_events= needs event_timestamp_column=", hint="name the column of the event time")
     if pipeline.update_columns is not None and pipeline.compare_columns is not None:
@@ -102,24 +130,80 @@ def _check_combination(pipeline: Pipeline) -> None:
 
 
 def _check_deletes(pipeline: Pipeline) -> None:
-    """Each mode can handle deletes in one way, if at all."""
-    deletes, mode = pipeline.handle_deletes, pipeline.mode
-    if deletes is None:
-        return
-    if deletes not in ("hard", "soft"):
+    """scd2 closes versions and never deletes rows; a merge can do either."""
+    deletes = pipeline.handle_deletes
+    if deletes not in (None, "hard", "soft"):
         hint = nearest("word", str(deletes), ("hard", "soft"))
         raise pipeline.error(f"handle_deletes={deletes!r} is not possible", kind=UnsupportedError, hint=hint)
-    if mode in ("append", "truncate"):
-        problem = f"handle_deletes= is for mode merge, scd1 or scd2, not {mode}"
-        raise pipeline.error(problem, hint="leave handle_deletes= out")
-    if deletes == "soft" and mode != "scd2":
-        raise pipeline.error(
-            f"{mode} cannot delete softly",
-            kind=UnsupportedError,
-            hint="use handle_deletes='hard', or mode='scd2', which keeps the history",
-        )
-    if deletes == "hard" and mode == "scd2":
+    if deletes == "hard" and pipeline.mode == "scd2":
         raise pipeline.error("scd2 keeps history and never deletes rows", hint="use handle_deletes='soft'")
+
+
+def _check_incremental(pipeline: Pipeline) -> None:
+    """What a load that reads a part of the source can do, and how far back it may look."""
+    column, lookback = pipeline.incremental_column, pipeline.lookback
+    if lookback is not None and column is None:
+        raise pipeline.error("lookback= needs incremental_column=", hint="name the column that the bookmark stands on")
+    if column is None:
+        return
+    for keyword in ("handle_deletes", "ttl"):
+        if getattr(pipeline, keyword) is not None:
+            raise pipeline.error(
+                f"{keyword}= and incremental_column= exclude each other: a part of the source cannot tell which keys "
+                "have vanished",
+                hint=f"leave {keyword}= out, or read the whole source without incremental_column=",
+            )
+    if lookback is None:
+        return
+    if pipeline.mode not in _KEYED:
+        raise pipeline.error(
+            f"lookback= is for mode {', '.join(_KEYED[:-1])} or {_KEYED[-1]}: {pipeline.mode} would add the rows that "
+            "it reads again a second time",
+            hint="leave lookback= out, or use mode='merge'",
+        )
+    _check_lookback(pipeline, pipeline.table.column(column), lookback)
+
+
+def _check_lookback(pipeline: Pipeline, column: Column, lookback: timedelta | Decimal) -> None:
+    """It is of a kind that can be taken from the column's values."""
+    wanted = None
+    if isinstance(column.type, Timestamp | TimestampTZ):
+        wanted = None if isinstance(lookback, timedelta) else "a length of time, such as '10m'"
+    elif isinstance(column.type, Date):
+        whole = isinstance(lookback, timedelta) and not lookback % timedelta(days=1)
+        wanted = None if whole else "whole days, such as '2d'"
+    elif isinstance(column.type, SmallInt | Integer | BigInt):
+        whole = isinstance(lookback, Decimal) and lookback == lookback.to_integral_value()
+        wanted = None if whole else "a whole number"
+    elif isinstance(column.type, Numeric | Float | Double):
+        wanted = None if isinstance(lookback, Decimal) else "a number"
+    else:
+        hint = "leave lookback= out, or choose a column of numbers, days or instants"
+        raise pipeline.error(f"lookback=: nothing can be taken from {column.name!r} ({column.type})", hint=hint)
+    if wanted is not None:
+        raise pipeline.error(f"lookback= does not fit {column.name!r} ({column.type})", hint=f"write {wanted}")
+
+
+def _check_duplicates(pipeline: Pipeline) -> None:
+    """Which of several rows counts is said by a column, never by chance."""
+    policy, column = pipeline.on_duplicate, pipeline.on_duplicate_order_by
+    if policy == "error":
+        if column is not None:
+            hint = "pass on_duplicate='last' or 'first' too"
+            raise pipeline.error("on_duplicate_order_by= chooses between rows, which on_duplicate= asks for", hint=hint)
+        return
+    if pipeline.event_timestamp_column is not None:
+        raise pipeline.error(
+            f"on_duplicate={policy!r} has no meaning with event_timestamp_column=: every event of a key applies",
+            hint="leave on_duplicate= out, or keep one event per key with transforms_pre=[deduplicate_by(…)]",
+        )
+    if column is None:
+        hint = "name the column that says which row is the last: on_duplicate_order_by='updated_at'"
+        raise pipeline.error(f"on_duplicate={policy!r} needs on_duplicate_order_by=", hint=hint)
+
+
+_ORDERING = ("incremental_column", "on_duplicate_order_by")
+"""Options that name a column whose values are told apart by which is the greater."""
 
 
 def _check_columns(pipeline: Pipeline) -> None:
@@ -129,9 +213,11 @@ def _check_columns(pipeline: Pipeline) -> None:
         "update_columns": pipeline.update_columns,
         "compare_columns": pipeline.compare_columns,
         "column_map": tuple(pipeline.column_map),
-        "incremental_column": (pipeline.incremental_column,) if pipeline.incremental_column else (),
+        **{keyword: (name,) for keyword in _ORDERING if (name := getattr(pipeline, keyword)) is not None},
     }
     filled = METADATA_NAMES if pipeline.mode == "scd2" else ("_loaded_at", "_batch_id")
+    if pipeline.handle_deletes == "soft":
+        filled = (*filled, DELETED)
     for keyword, name in ((keyword, name) for keyword, names in named.items() for name in names or ()):
         if name not in pipeline.table.column_names:
             raise UnknownNameError(
@@ -143,10 +229,9 @@ def _check_columns(pipeline: Pipeline) -> None:
             )
         if name in filled or (keyword == "column_map" and pipeline.table.column(name).is_derived):
             raise pipeline.error(f"{keyword}=: the column {name!r} does not come from the source", hint="leave it out")
-    if pipeline.incremental_column is not None:
-        type = pipeline.table.column(pipeline.incremental_column).type  # noqa: A001 - a column's type
-        if isinstance(type, Boolean | JSON | JSONB | Bytes | UUID):
-            problem = f"incremental_column=: values of {pipeline.incremental_column!r} ({type}) do not grow"
+        type = pipeline.table.column(name).type  # noqa: A001 - a column's type
+        if keyword in _ORDERING and isinstance(type, Boolean | JSON | JSONB | Bytes | UUID):
+            problem = f"{keyword}=: values of {name!r} ({type}) do not grow"
             raise pipeline.error(problem, hint="choose a number, a date, an instant or a text that grows")
 
 
@@ -162,6 +247,9 @@ def _check_keys(pipeline: Pipeline) -> None:
             keyword = "compare_columns" if pipeline.update_columns is None else "update_columns"
             hint = "a key identifies a row and never changes"
             raise pipeline.error(f"{keyword}=: {name!r} is a key ({', '.join(keys)})", hint=hint)
+    if pipeline.on_duplicate_order_by in keys:
+        hint = "name a column in which the rows of one key differ"
+        raise pipeline.error(f"on_duplicate_order_by=: {pipeline.on_duplicate_order_by!r} is a key", hint=hint)
     event = pipeline.event_timestamp_column
     rest = [name for name in pipeline.table.column_names if name not in (*keys, *METADATA_NAMES, event)]
     compared = rest if pipeline.compare_columns is None else pipeline.compare_columns

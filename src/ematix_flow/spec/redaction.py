@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from urllib.parse import unquote
 
-__all__ = ["REDACTED", "failure_text", "is_secret", "redact", "redact_url", "without_secrets"]
+__all__ = ["REDACTED", "failure_text", "is_secret", "redact", "redact_url", "remember_secrets", "without_secrets"]
 
 REDACTED = "<redacted>"
 """What stands where a whole value was hidden; a part of a text becomes ``***``."""
@@ -29,6 +30,7 @@ _WHOLE_URL = re.compile(rf"\s*(?:jdbc:)?{_SCHEME}")
 # A password may hold @ / : ? # unescaped, so it ends at the last @; a user name may hold @.
 _PASSWORD_IN_TEXT = re.compile(rf"({_SCHEME}[^\s:/?#]*):\S*@")
 _PASSWORD_IN_URL = re.compile(rf"({_SCHEME}[^:/?#]*):.*@", re.DOTALL)
+_SECRET_IN_URL = re.compile(rf"\s*(?:jdbc:)?{_SCHEME}([^:/?#]*):(.*)@", re.DOTALL)
 # Web addresses carry bare tokens where databases carry a user name.
 _WEB_TOKEN = re.compile(r"(https?://)[^\s:@/?#]+@", re.IGNORECASE)
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
@@ -54,7 +56,31 @@ def is_secret(field: str) -> bool:
 
 def without_secrets(text: str) -> str:
     """`text` as it may be shown, whoever wrote it."""
-    return "\n".join(redact_url(line) for line in text.split("\n"))
+    shown = "\n".join(redact_url(line) for line in text.split("\n"))
+    # The longest first: one secret may be part of another.
+    for secret in sorted(_known, key=len, reverse=True):
+        if secret in shown:
+            shown = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", shown)
+    return shown
+
+
+_known: set[str] = set()
+_SHORTEST = 4
+"""Shorter secrets are words that texts hold anyway."""
+
+
+def remember_secrets(fields: Mapping[str, object]) -> None:
+    """Let `without_secrets` hide what a connection's fields hold: secrets, and passwords inside URLs.
+
+    A password that is also the value of another field, the user's name for example, is no secret to keep.
+    """
+    texts = {name: value for name, value in fields.items() if isinstance(value, str) and "${" not in value}
+    plain = {value for name, value in texts.items() if not is_secret(name)}
+    found = {value for name, value in texts.items() if is_secret(name)}
+    for user, password in (each.groups() for value in plain if (each := _SECRET_IN_URL.match(value))):
+        plain = plain | {user, unquote(user)}
+        found |= {password, unquote(password)}
+    _known.update(secret for secret in found - plain if len(secret) >= _SHORTEST)
 
 
 def redact(field: str, value: object) -> object:

@@ -15,9 +15,22 @@ from ..types import Column
 from .annotation import Declaration, Marked, find_declaration, read_columns
 from .origin import Origin, declared_at
 
-__all__ = ["METADATA_NAMES", "Column", "Ensures", "Keys", "ManagedTable", "Table", "build_table_class", "key_ladder"]
+__all__ = [
+    "DELETED",
+    "METADATA_NAMES",
+    "Column",
+    "Ensures",
+    "Keys",
+    "ManagedTable",
+    "Table",
+    "build_table_class",
+    "key_ladder",
+]
 
-METADATA_NAMES = ("valid_from", "valid_to", "is_current", "row_hash", "_loaded_at", "_batch_id")
+DELETED = "_is_deleted"
+"""The column by which a merge marks rows whose key has vanished from the source."""
+
+METADATA_NAMES = ("valid_from", "valid_to", "is_current", "row_hash", "_loaded_at", "_batch_id", DELETED)
 """Columns that loads add to tables; a table may declare them itself, with the same type."""
 
 

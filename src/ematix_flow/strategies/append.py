@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from .base import INCOMING, TARGET, Append, Guard, Intent, Strategy
-from .guard import duplicate_key, existing_key, null_bookmark
+from .guard import duplicate_key, existing_key, null_bookmarks
 from .query import all_of, cell, matches, named, number, select, source, value
 
 __all__ = ["AppendRows", "stamped"]
@@ -16,10 +16,12 @@ class AppendRows(Strategy):
 
     name = "append"
     change_type = Append
+    fills_gaps = True
+    label = "insert-select"
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
         """A primary key may occur once, in the incoming rows and in the target; a bookmark needs a value."""
-        resumed = (null_bookmark(intent.primary_key, intent.incremental),) if intent.incremental else ()
+        resumed = null_bookmarks(intent)
         if not (intent.check_keys and intent.primary_key):
             return resumed
         return *resumed, *self.null_guards(intent), duplicate_key(intent.primary_key), existing_key(intent)

@@ -13,13 +13,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..errors import SpecError, UnknownNameError, UnsupportedError, nearest
-from ..types import UUID, ColumnType, TimestampTZ
+from ..spec.table import DELETED
+from ..types import UUID, Boolean, ColumnType, TimestampTZ
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = [
     "CHANGE_LABEL",
+    "DELETE_MARK",
     "EVENT_TIME",
     "INCOMING",
     "META_COLUMNS",
@@ -55,6 +57,9 @@ class Added:
 META_COLUMNS = (Added("_loaded_at", TimestampTZ()), Added("_batch_id", UUID()))
 """When a row was last written, and by which run."""
 
+DELETE_MARK = Added(DELETED, Boolean())
+"""Whether the source no longer shows the row's key; the load adds it where deletes are soft."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Intent:
@@ -83,9 +88,13 @@ class Intent:
     required: tuple[str, ...] = ()
     """Columns that may not be NULL, beside the keys."""
     incremental: str | None = None
-    """append: the column that a bookmark stands on."""
+    """The column that a bookmark stands on."""
     resume: bool = False
     """There is a bookmark: the load goes on at `:bookmark`, which earlier loads have seen."""
+    on_duplicate: Literal["error", "last", "first"] = "error"
+    """merge and scd2: which of several rows for one key counts."""
+    order_by: str | None = None
+    """The column that decides that."""
 
 
 @dataclass(frozen=True)
@@ -166,10 +175,18 @@ class Strategy(ABC):
     """What the strategy asks of a table; a system that cannot take it refuses the mode while planning."""
     adds: tuple[Added, ...] = META_COLUMNS
     needs_keys: ClassVar[bool] = False
-    deletes: ClassVar[str | None] = None
-    """The one word that `deletes` may be, beside None."""
+    deletes: ClassVar[tuple[str, ...]] = ()
+    """The words that `deletes` may be, beside None."""
+    marks_deletes: ClassVar[bool] = False
+    """Soft deletes need a column of their own."""
     keeps_history: ClassVar[bool] = False
     """Understands event time and expiry."""
+    updates: ClassVar[bool] = False
+    """Changes rows in place, and says which columns it sets."""
+    fills_gaps: ClassVar[bool] = False
+    """A nullable column that the source has not becomes NULL: no row that is there could lose a value by it."""
+    label: ClassVar[str]
+    """What is done to the table, in the words that a preview prints."""
 
     def check(self, intent: Intent) -> None:
         """Refuse an intent that this strategy cannot mean."""
@@ -214,8 +231,9 @@ class Strategy(ABC):
         return tuple(name for name in intent.columns if name not in ours)
 
     def _check_options(self, intent: Intent) -> None:
-        if intent.deletes is not None and intent.deletes != self.deletes:
-            allowed = f"deletes={self.deletes!r} is the form it has" if self.deletes else "use merge or scd2"
+        if intent.deletes is not None and intent.deletes not in self.deletes:
+            forms = " or ".join(map(repr, self.deletes))
+            allowed = f"deletes={forms} is the form it has" if self.deletes else "use merge or scd2"
             raise UnsupportedError(f"mode {self.name!r} cannot do deletes={intent.deletes!r}", hint=allowed)
         if not self.keeps_history:
             asked = {"event time": intent.event_time, "ttl": intent.ttl is not None}
@@ -223,14 +241,22 @@ class Strategy(ABC):
                 raise UnsupportedError(
                     f"mode {self.name!r} keeps no history, so {word} has no meaning", hint="use scd2"
                 )
+        if intent.on_duplicate != "error" and (intent.order_by is None or intent.event_time):
+            raise SpecError(
+                f"on_duplicate={intent.on_duplicate!r} needs a column to order by, and no event time",
+                hint="name on_duplicate_order_by=; with event time every event of a key applies",
+            )
         if intent.late != "error" and not intent.event_time:
             raise SpecError(f"late={intent.late!r} needs event time", hint="name the event_timestamp_column")
         if intent.ttl is not None and intent.ttl <= timedelta(0):
             raise SpecError(f"ttl must be above zero, not {intent.ttl}")
 
 
-def strategy_for(mode: str, *, stamps: bool = True) -> Strategy:
-    """The strategy that a mode names; without `stamps` it leaves out `_loaded_at` and `_batch_id` where it can."""
+def strategy_for(mode: str, *, stamps: bool = True, deletes: str | None = None) -> Strategy:
+    """The strategy that a mode names, with the columns that it adds for its kind of `deletes`.
+
+    Without `stamps` it leaves out `_loaded_at` and `_batch_id` where it can.
+    """
     from .append import AppendRows
     from .merge import Merge
     from .scd2 import Scd2
@@ -244,6 +270,8 @@ def strategy_for(mode: str, *, stamps: bool = True) -> Strategy:
     strategy = modes[mode]()
     if not stamps and strategy.adds == META_COLUMNS:
         strategy.adds = ()
+    if deletes == "soft" and strategy.marks_deletes:
+        strategy.adds = (*strategy.adds, DELETE_MARK)
     return strategy
 
 

@@ -11,7 +11,7 @@ __all__ = [
     "duplicate_key",
     "empty_source",
     "existing_key",
-    "null_bookmark",
+    "null_bookmarks",
     "null_event_time",
     "null_key",
     "null_value",
@@ -42,9 +42,19 @@ def null_value(intent: Intent, columns: tuple[str, ...]) -> Guard:
     )
 
 
-def duplicate_key(names: tuple[str, ...], event_column: str = EVENT_TIME) -> Guard:
-    """Refuses several incoming rows for one key: which of them counts would be chance."""
+def duplicate_key(names: tuple[str, ...], event_column: str = EVENT_TIME, order_by: str | None = None) -> Guard:
+    """Refuses several incoming rows for one key: which of them counts would be chance.
+
+    With `order_by` the rows are those that are left once that column has chosen.
+    """
     known = ", ".join(event_column if name == EVENT_TIME else name for name in names)
+    if order_by is not None:
+        return Guard(
+            "duplicate-key",
+            duplicates(names),
+            f"several incoming rows have the same key ({known}) and the same {order_by}, which should choose",
+            "name a column in which they differ in on_duplicate_order_by=, or keep one row per key in the source query",
+        )
     return Guard(
         "duplicate-key",
         duplicates(names, event_column),
@@ -69,16 +79,19 @@ def existing_key(intent: Intent) -> Guard:
     )
 
 
-def null_bookmark(keys: tuple[str, ...], column: str) -> Guard:
+def null_bookmarks(intent: Intent) -> tuple[Guard, ...]:
     """Refuses incoming rows without a value to resume by: no later load would ever see them."""
-    shown = [named(as_text(cell(name, "i")), name) for name in keys]
-    query = select(*shown, from_=source(INCOMING, "i"), where=nulls((column,), "i")).limit(6, copy=False)
-    return Guard(
+    if intent.incremental is None:
+        return ()
+    shown = [named(as_text(cell(name, "i")), name) for name in intent.keys or intent.primary_key]
+    query = select(*shown, from_=source(INCOMING, "i"), where=nulls((intent.incremental,), "i")).limit(6, copy=False)
+    guard = Guard(
         "null-bookmark",
         query,
-        f"incoming rows have NULL in the incremental column ({column})",
+        f"incoming rows have NULL in the incremental column ({intent.incremental})",
         "filter them out in the source query, or choose a column that is never NULL",
     )
+    return (guard,)
 
 
 def null_event_time(intent: Intent) -> Guard:

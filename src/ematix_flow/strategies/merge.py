@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from ..spec.table import DELETED
 from .base import CHANGE_LABEL, INCOMING, TARGET, Counts, Guard, Intent, Strategy, Upsert
-from .guard import duplicate_key, empty_source, null_key
+from .duplicates import chosen_guards, only_chosen
+from .guard import duplicate_key, empty_source, null_bookmarks, null_key
 from .query import (
     absent,
     any_of,
@@ -35,19 +37,27 @@ class Merge(Strategy):
     name = "merge"
     change_type = Upsert
     needs_keys = True
-    deletes = "hard"
+    deletes = ("hard", "soft")
+    marks_deletes = True
+    updates = True
+    label = "change table, then update + insert"
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
         """Keys are present and unique among the incoming rows; deletes need rows."""
-        guards = (null_key(intent), *self.null_guards(intent), duplicate_key(intent.keys))
-        return (*guards, empty_source()) if intent.deletes and not intent.allow_empty_source else guards
+        guards = [*self.null_guards(intent), duplicate_key(intent.keys, order_by=intent.order_by)]
+        if intent.deletes and not intent.allow_empty_source:
+            guards.append(empty_source())
+        return null_key(intent), *null_bookmarks(intent), *chosen_guards(guards, intent, self.user_columns(intent))
 
     def change(self, intent: Intent) -> Upsert:
-        """New and changed rows, and with hard deletes the rows whose key has vanished."""
+        """New and changed rows, and with deletes the rows whose key has vanished."""
         columns = self.columns(intent)
         rows: exp.Query = self._changed(intent, columns)
         if intent.deletes == "hard":
             rows = union(rows, _vanished(intent, columns))
+        elif intent.deletes == "soft":
+            rows = union(rows, _marked(intent, columns))
+        rows = only_chosen(rows, intent, self.user_columns(intent))
         return Upsert(rows, intent.keys, columns, removes=intent.deletes == "hard")
 
     def counts(self, labels: Mapping[str, int], *, read: int, late: int = 0) -> Counts:
@@ -58,7 +68,7 @@ class Merge(Strategy):
             inserted=inserted,
             updated=updated,
             unchanged=read - inserted - updated,
-            deleted=labels.get("remove", 0),
+            deleted=labels.get("remove", 0) + labels.get("delete", 0),
         )
 
     def _changed(self, intent: Intent, columns: tuple[str, ...]) -> exp.Select:
@@ -71,7 +81,9 @@ class Merge(Strategy):
 
 
 def _changes(intent: Intent) -> list[exp.Expr]:
-    return [differs(intent.update, "i", "t")] if intent.update else []
+    changed: list[exp.Expr] = [differs(intent.update, "i", "t")] if intent.update else []
+    # A key that is back is news, whatever its row says.
+    return [*changed, cell(DELETED, "t")] if intent.deletes == "soft" else changed
 
 
 def _is_new(intent: Intent) -> exp.Expr:
@@ -84,6 +96,8 @@ def _after(name: str, intent: Intent) -> exp.Expr:
             return named(value("now"), name)
         case "_batch_id":
             return named(value("run_id"), name)
+        case str() if name == DELETED and intent.deletes == "soft":
+            return named(exp.false(), name)
         case _ if name in intent.keys or name in intent.update:
             return cell(name, "i")
         case _:
@@ -93,3 +107,12 @@ def _after(name: str, intent: Intent) -> exp.Expr:
 def _vanished(intent: Intent, columns: tuple[str, ...]) -> exp.Select:
     word = named(label("remove"), CHANGE_LABEL)
     return absent(select(*cells(columns, "t"), word, from_=source(TARGET, "t")), intent.keys, "t")
+
+
+def _marked(intent: Intent, columns: tuple[str, ...]) -> exp.Select:
+    """Rows whose key has vanished and that are not marked yet."""
+    news: dict[str, exp.Expr] = {DELETED: exp.true(), "_loaded_at": value("now"), "_batch_id": value("run_id")}
+    shown = [named(news[name], name) if name in news else cell(name, "t") for name in columns]
+    shown.append(named(label("delete"), CHANGE_LABEL))
+    unmarked = exp.Not(this=cell(DELETED, "t"))
+    return absent(select(*shown, from_=source(TARGET, "t"), where=unmarked), intent.keys, "t")

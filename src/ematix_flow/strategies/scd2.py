@@ -20,7 +20,8 @@ from .base import (
     Strategy,
     Upsert,
 )
-from .guard import duplicate_key, empty_source, null_event_time, null_key
+from .duplicates import chosen_guards, only_chosen
+from .guard import duplicate_key, empty_source, null_bookmarks, null_event_time, null_key
 from .late import count_late, late_event
 from .query import absent, all_of, case, cell, label, named, select, source, union, value
 from .timeline import versions
@@ -38,8 +39,9 @@ class Scd2(Strategy):
     name = "scd2"
     change_type = Upsert
     needs_keys = True
-    deletes = "soft"
+    deletes = ("soft",)
     keeps_history = True
+    label = "SCD2: change table of opened and closed versions, then update + insert"
     adds = (
         Added("valid_from", TimestampTZ(), primary_key=True),
         Added("valid_to", TimestampTZ(), nullable=True),
@@ -59,16 +61,16 @@ class Scd2(Strategy):
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
         """Keys and event times are present and unique together; rows are not late; deletes need rows."""
-        guards = [null_key(intent), *self.null_guards(intent)]
+        guards = [*self.null_guards(intent)]
         if intent.event_time:
             guards.append(null_event_time(intent))
         unique = (*intent.keys, EVENT_TIME) if intent.event_time else intent.keys
-        guards.append(duplicate_key(unique, intent.event_column))
+        guards.append(duplicate_key(unique, intent.event_column, intent.order_by))
         if intent.late == "error":
             guards.append(late_event(intent))
         if intent.deletes and not intent.allow_empty_source:
             guards.append(empty_source())
-        return tuple(guards)
+        return null_key(intent), *null_bookmarks(intent), *chosen_guards(guards, intent, self.user_columns(intent))
 
     def change(self, intent: Intent) -> Upsert:
         """Versions that open, close, move their end or are corrected."""
@@ -81,6 +83,7 @@ class Scd2(Strategy):
             rows = union(rows, _closed(intent, columns, "expire"))
         for name, part in parts.items():
             rows = rows.with_(name, as_=part, copy=False)
+        rows = only_chosen(rows, intent, self.user_columns(intent))
         return Upsert(rows, (*intent.keys, "valid_from"), columns)
 
     def late(self, intent: Intent) -> exp.Query | None:

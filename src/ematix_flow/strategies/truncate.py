@@ -14,6 +14,8 @@ class Truncate(Strategy):
 
     name = "truncate"
     change_type = Replace
+    fills_gaps = True
+    label = "truncate + insert"
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
         """A primary key may occur once in the incoming rows."""
