@@ -224,7 +224,6 @@ class Project:
         """Recorded runs, newest first, from every system that this project loads into.
 
         Steps, transforms, loads of frames and what is no longer declared are among them.
-
         A system that cannot be read is an error, unless `on_unread` is there to be told its connection and why; it is
         an error still where no system can be read.
         """
