@@ -59,10 +59,11 @@ SYSTEMS = (
 BY_NAME = {system.name: system for system in SYSTEMS}
 
 LANES = (
-    *(Lane(system, "same_db") for system in SYSTEMS if system.pushed),
-    *(Lane(system, "cross_db") for system in SYSTEMS if not system.gaps),
+    *(Lane(system, "pushed") for system in SYSTEMS if system.pushed),
+    *(Lane(system, "copied") for system in SYSTEMS if system.pushed),
+    *(Lane(system, "spark") for system in SYSTEMS if not system.gaps),
     # Files can be a source too, but rows in memory are seeded faster.
-    *(Lane(system, "cross_db", BY_NAME["memory"]) for system in SYSTEMS if system.gaps),
+    *(Lane(system, "spark", BY_NAME["memory"]) for system in SYSTEMS if system.gaps),
 )
 USUAL = ("duckdb_memory", "sqlite", "postgres", "memory", "parquet")
 """The systems that every test runs on; tests that say `everywhere` run on all of them."""
@@ -77,7 +78,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     concerned = getattr(metafunc.function, "concerned", lambda lane: True)
     lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL)]
     lanes = [lane for lane in lanes if concerned(lane)]
-    marks = {"same_db": (), "cross_db": (pytest.mark.slow,)}
+    marks = {"pushed": (), "copied": (), "spark": (pytest.mark.slow,)}
     metafunc.parametrize(
         "lane", [pytest.param(lane, id=str(lane), marks=(*marks[lane.path], *lane.system.marks)) for lane in lanes]
     )

@@ -146,7 +146,7 @@ def look(lab: Lab, scenario: Scenario, before: Sequence[Row]) -> dict[str, Any]:
     token_changed = state == "after" and lab.table() != left
     records = [(run.status, run.error) for run in lab.runs()]
     # One more run finds nothing to do; through Spark that costs too much to be asked at every point.
-    repeats = scenario.options["mode"] != "truncate" and lab.lane.path == "same_db"
+    repeats = scenario.options["mode"] != "truncate" and lab.lane.path == "pushed"
     if repeats:
         lab.run(at=LAST)
     return {
@@ -229,7 +229,7 @@ def every_point(lane: Lane, name: str, folder: Path, session: Callable[[], Any])
 def spark_lane(system: str) -> Lane:
     """The lane that loads a system through Spark; folders take their rows from a database."""
     target = BY_NAME[system]
-    return Lane(target, "cross_db", BY_NAME["sqlite"] if target.gaps else None)
+    return Lane(target, "spark", BY_NAME["sqlite"] if target.gaps else None)
 
 
 def _no_spark() -> Any:
@@ -247,7 +247,7 @@ def load_modules() -> None:
 def main(path: str, system: str, name: str, folder: str) -> None:
     load_modules()
     if path == "pushed":
-        found = every_point(Lane(BY_NAME[system], "same_db"), name, Path(folder), _no_spark)
+        found = every_point(Lane(BY_NAME[system], "pushed"), name, Path(folder), _no_spark)
     else:
         with contextmanager(shared_session)() as spark:
             found = every_point(spark_lane(system), name, Path(folder), lambda: spark)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-Route = Literal["same_db", "cross_db"]
+Route = Literal["pushed", "copied", "spark"]
 Test = TypeVar("Test")
 
 DAY = datetime(2026, 1, 5, tzinfo=UTC)
@@ -83,9 +83,15 @@ class Lane:
     source: System | None = None
     """None: the rows are in the target's own system."""
 
+    @property
+    def documented(self) -> str:
+        """What results and records call the path."""
+        return "same_db" if self.path == "pushed" else "cross_db"
+
     def __str__(self) -> str:
-        way = "pushed" if self.path == "same_db" else "spark"
-        return f"{self.system.name}-{way}" if self.source is None else f"{self.source.name}-to-{self.system.name}"
+        if self.source is None:
+            return f"{self.system.name}-{self.path}"
+        return f"{self.source.name}-to-{self.system.name}" + ("-copied" if self.path == "copied" else "")
 
 
 def everywhere(test: Test) -> Test:
@@ -193,8 +199,8 @@ class Lab:
             for name, kind in self.types.items()
             if name != event
         }
-        if self.lane.path == "cross_db" and self.lane.system.pushed:
-            chosen.setdefault("force_path", "cross_db")
+        if self.lane.path != "pushed":
+            chosen.setdefault("force_path", self.lane.path)
         query = sql or f"SELECT * FROM {self.source.relation_sql(self.source_ref)}"
         with registries.scope(Registry()):
             body = {"__annotations__": dict(declared), **chosen.pop("dunders", {})}

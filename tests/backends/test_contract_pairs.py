@@ -26,7 +26,7 @@ PAIRS = [(source, RING[(at + step) % len(RING)]) for step in (1, 3) for at, sour
 def test_rows_go_from_one_system_to_another(
     source: str, target: str, tmp_path: Path, session: Callable[[], SparkSession]
 ) -> None:
-    lab = Lab(Lane(BY_NAME[target], "cross_db", BY_NAME[source]), tmp_path, session)
+    lab = Lab(Lane(BY_NAME[target], "spark", BY_NAME[source]), tmp_path, session)
     lab.defaults = {"mode": "truncate" if lab.lane.system.gaps else "merge"}
     header = "id | name | n:Integer | at"
     lab(header, "1 | Ada, née 🙂 | 5 | 09:00", "2 | Bob | NULL | 10:00:00.000001")

@@ -49,12 +49,12 @@ def test_a_run_is_recorded_with_its_counts_and_times(load: Lab) -> None:
     result = load("id | v", "1 | a", "2 | b", at="09:00")
     (run,) = load.runs()
     assert (run.run_id, run.pipeline, run.schema, run.table) == (result.run_id, load.name, "shop", "customer")
-    assert (run.mode, run.path, run.status, run.error) == ("append", load.lane.path, "success", None)
+    assert (run.mode, run.path, run.status, run.error) == ("append", load.lane.documented, "success", None)
     assert run.started_at == clock("09:00")
     assert run.finished_at is not None
     assert run.finished_at >= before
     assert (run.rows["rows_inserted"], run.rows["rows_read"]) == (2, 2)
-    assert (result.path, result.status, result.target) == (load.lane.path, "success", "shop.customer")
+    assert (result.path, result.status, result.target) == (load.lane.documented, "success", "shop.customer")
 
 
 def test_a_dry_run_of_a_table_that_exists_leaves_it_and_its_bookmark(load: Lab) -> None:
@@ -132,7 +132,7 @@ def test_the_tables_of_runs_and_bookmarks_are_as_documented(load: Lab) -> None:
     (run,) = load.store.select(f"SELECT * FROM {name}")
     wanted = ("pipeline_name", "target_schema", "target_table", "mode", "path", "status", "rows_inserted")
     assert [run[column] for column in wanted] == [
-        "load_customers", "shop", "customer", "append", load.lane.path, "success", 2,
+        "load_customers", "shop", "customer", "append", load.lane.documented, "success", 2,
     ]  # fmt: skip
     assert run["error_message"] is None
     name = load.target.relation_sql(TableRef("ematix_flow", "watermarks"))

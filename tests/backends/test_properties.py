@@ -67,14 +67,14 @@ FEW = (
 )
 
 LANES = {
-    "duckdb": (Lane(BY_NAME["duckdb_memory"], "same_db"), OPTIONS, 6),
-    "sqlite": (Lane(BY_NAME["sqlite_memory"], "same_db"), OPTIONS, 6),
-    "postgres": (Lane(BY_NAME["postgres"], "same_db"), OPTIONS, 6),
-    "postgres-spark": (Lane(BY_NAME["postgres"], "cross_db"), FEW, 3),
-    "duckdb-spark": (Lane(BY_NAME["duckdb_memory"], "cross_db"), FEW, 3),
-    "sqlite-spark": (Lane(BY_NAME["sqlite"], "cross_db"), FEW, 3),
-    "memory-spark": (Lane(BY_NAME["memory"], "cross_db"), FEW, 3),
-    "parquet-spark": (Lane(BY_NAME["parquet"], "cross_db", BY_NAME["memory"]), ("append", "truncate"), 3),
+    "duckdb": (Lane(BY_NAME["duckdb_memory"], "pushed"), OPTIONS, 6),
+    "sqlite": (Lane(BY_NAME["sqlite_memory"], "pushed"), OPTIONS, 6),
+    "postgres": (Lane(BY_NAME["postgres"], "pushed"), OPTIONS, 6),
+    "postgres-spark": (Lane(BY_NAME["postgres"], "spark"), FEW, 3),
+    "duckdb-spark": (Lane(BY_NAME["duckdb_memory"], "spark"), FEW, 3),
+    "sqlite-spark": (Lane(BY_NAME["sqlite"], "spark"), FEW, 3),
+    "memory-spark": (Lane(BY_NAME["memory"], "spark"), FEW, 3),
+    "parquet-spark": (Lane(BY_NAME["parquet"], "spark", BY_NAME["memory"]), ("append", "truncate"), 3),
 }
 
 MakeLab = Callable[[str, Mapping[str, Any]], Lab]

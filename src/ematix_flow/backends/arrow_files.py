@@ -15,7 +15,7 @@ from .arrow_types import column_type, portable_column, portable_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["column_types", "find_rows", "frame_reader", "write_rows"]
+__all__ = ["column_types", "find_rows", "frame_reader", "parquet_types", "write_rows"]
 
 GROUP_ROWS, GROUP_BYTES = 65_536, 16 * 2**20
 """How much is in memory at a time."""
@@ -90,6 +90,14 @@ def write_rows(rows: Rows, folder: Path) -> Mapping[str, ColumnType]:
         for table in _groups(_portable(reader, schema), schema):
             writer.write_table(table)
     return types
+
+
+def parquet_types(folder: Path) -> dict[str, ColumnType]:
+    """The columns of the Parquet files in a folder, and the types that keep them."""
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(next(iter(sorted(folder.glob("*.parquet")))))
+    return {each.name: column_type(each.type, each.name) for each in schema}
 
 
 def _check_names(names: list[str], rows: Rows) -> None:

@@ -20,6 +20,7 @@ from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import Append, Change, Replace, Upsert
 from ..types import ColumnType
+from .sql_connection import SqlConnection
 from .sql_text import strip_terminator
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = [
     "Actual",
     "ActualColumn",
     "Applied",
+    "Attach",
     "Backend",
     "Brought",
     "Capabilities",
@@ -48,8 +50,13 @@ __all__ = [
     "QueryResult",
     "Relation",
     "SchemaChange",
+    "Spooled",
     "run_values",
 ]
+
+
+Attach = Callable[[SqlConnection], object]
+"""Lets a connection reach what a query speaks of."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,11 @@ class Capabilities:
     enforces_keys: bool = False
     """Refuses duplicate primary keys by itself; otherwise the load checks them."""
     takes_frames: bool = False
-    """Reads the rows of a frame by itself, as Parquet; otherwise Spark does."""
+    """Reads rows from elsewhere by itself, as Parquet; otherwise Spark does."""
+    takes_typed: bool = False
+    """Takes Parquet whose columns have the declared types into a load as it is, without a query of its own."""
+    exports: bool = False
+    """Gives the rows of a query as Parquet by itself; otherwise Spark does."""
     widens: bool = True
     """Can give a column a wider type, inside the load."""
     guarantee: str = "all of a load or none of it, exactly once for one token"
@@ -125,8 +136,15 @@ class Pushed:
     sql: str
     once: bool = False
     """The load looks at the rows a single time, so nothing needs to be kept."""
-    attach: str | None = None
-    """A statement that the connection must run before the query."""
+    attach: Attach | None = None
+    """What the connection must do before the query."""
+
+
+@dataclass(frozen=True)
+class Spooled:
+    """Incoming rows as Parquet files, already in the declared columns and types."""
+
+    folder: Path
 
 
 @dataclass(frozen=True)
@@ -134,11 +152,13 @@ class Brought:
     """Parquet files as a query of a database reads them."""
 
     sql: str
-    attach: str | None = None
-    """A statement that the connection must run before the query."""
+    attach: Attach | None = None
+    """What the connection must do before the query."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """The types of the columns in the database's own words, where it tells them."""
 
 
-Relation = Frame | Pushed
+Relation = Frame | Pushed | Spooled
 
 
 @dataclass(frozen=True)
@@ -287,8 +307,15 @@ class Backend(ABC):
         """The Parquet files in `folder` for this system's own queries; only systems that take frames answer."""
         raise self._runs_no_queries()
 
-    def evaluate(self, sql: str, *, attach: str | None = None) -> None:
-        """Run a query and forget its rows; only systems that can be pushed to answer."""
+    def export_rows(self, place: Place, folder: Path) -> Mapping[str, ColumnType]:
+        """Write the rows at `place` into `folder` as Parquet; gives the types that are known of their columns.
+
+        Only systems that export by themselves answer.
+        """
+        raise self._runs_no_queries()
+
+    def evaluate(self, sql: str, *, attach: Attach | None = None) -> Sequence[tuple[object, ...]]:
+        """The few rows of a query of our own; only systems that can be pushed to answer."""
         raise self._runs_no_queries()
 
     def execute(self, statements: Sequence[str]) -> int:

@@ -39,7 +39,7 @@ class DuckDBBackend(EmbeddedBackend):
     without a primary-key index, which DuckDB must hold in memory whole: the load checks keys itself.
     """
 
-    can = Capabilities(pushed=True, takes_frames=True)
+    can = Capabilities(pushed=True, takes_frames=True, takes_typed=True, exports=True)
     dialect = DuckDBDialect()
     connection: DuckDBConnection
     PRODUCT = "DuckDB"

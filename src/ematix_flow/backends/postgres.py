@@ -13,8 +13,9 @@ from ..errors import BackendError, ConflictError, ConnectError, FlowError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
-from ..types import Text, TimestampTZ
-from .base import Actual, ActualColumn, Backend, Capabilities, QueryColumn
+from ..types import ColumnType, Text, TimestampTZ
+from .arrow_files import parquet_types
+from .base import Actual, ActualColumn, Backend, Brought, Capabilities, QueryColumn
 from .optional import optional
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_dialect import LOWER, REFUSE, UPPER, PostgresDialect
@@ -26,13 +27,15 @@ from .sql_connection import Translated
 __all__ = ["PostgresBackend"]
 
 NAME_BYTES = 63
+BROUGHT = "_ematix_brought"
+"""The temporary name of rows from elsewhere, as they were given."""
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "iso_8601", "bytea_output": "hex"}
 
 
 class PostgresBackend(SqlBackend):
     """A PostgreSQL database, version 12 or newer."""
 
-    can = Capabilities(pushed=True, enforces_keys=True)
+    can = Capabilities(pushed=True, takes_frames=True, takes_typed=True, exports=True, enforces_keys=True)
     dialect = PostgresDialect()
     connection: PostgresConnection
 
@@ -165,13 +168,27 @@ class PostgresBackend(SqlBackend):
         file = next(iter(sorted(staged.glob("*.parquet"))))
         declared = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
         types = {name: self.dialect.compared_type(declared[name]) for name in pq.read_schema(file).names}
-        columns = ", ".join(
-            f"{self.dialect.quote(name)} {self.dialect.type_name(kind)}" for name, kind in types.items()
-        )
+        columns = self._columns_sql(types)
         connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({columns})")
         self.copy_in(connection, f"COPY {STAGED} FROM STDIN (FORMAT binary)", encoded(staged, types))
         connection.execute(f"ANALYZE {STAGED}")
         return "TABLE"
+
+    def _columns_sql(self, types: Mapping[str, ColumnType]) -> str:
+        """The columns of a table, as a statement that creates it says them."""
+        return ", ".join(f"{self.dialect.quote(name)} {self.dialect.type_name(kind)}" for name, kind in types.items())
+
+    def bring(self, folder: Path) -> Brought:
+        types = parquet_types(folder)
+        columns = self._columns_sql(types)
+
+        def attach(connection: SqlConnection) -> None:
+            connection.execute(f"CREATE TEMPORARY TABLE {BROUGHT} ({columns})")
+            self.copy_in(connection, f"COPY {BROUGHT} FROM STDIN (FORMAT binary)", encoded(folder, types))
+            connection.execute(f"ANALYZE {BROUGHT}")
+
+        kinds = {name: _REPORTED.get(kind.kind, self.dialect.type_name(kind).lower()) for name, kind in types.items()}
+        return Brought(f"SELECT * FROM {BROUGHT}", attach, kinds)
 
     def delivers(self, connection: SqlConnection, table: Table) -> bool:
         """Binary COPY converts nothing: the columns must have the declared types."""
@@ -285,6 +302,12 @@ def _type_name(column: Any) -> str:
     return _LONG_NAMES.get(name, name) + (f"({parameters}" if parameters else "")
 
 
+_REPORTED = {
+    "timestamp": "timestamp without time zone",
+    "timestamp_tz": "timestamp with time zone",
+    "string": "character varying",
+}
+"""What PostgreSQL calls types whose names in statements are shorter."""
 _LONG_NAMES = {
     "int2": "smallint", "int4": "integer", "int8": "bigint", "float4": "real", "float8": "double precision",
     "bool": "boolean", "varchar": "character varying", "bpchar": "character",

@@ -20,7 +20,7 @@ from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Commit
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Change
-from .base import Actual, Backend, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange
+from .base import Actual, Backend, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange, Spooled
 from .sql_change import STAGED, Spelling, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
 from .sql_ddl import change_table
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from ..types import ColumnType
+    from .base import Attach
     from .workshop import Workshop
 
 __all__ = ["SqlBackend", "SqlConnection", "SqlCursor"]
@@ -233,12 +235,20 @@ class SqlBackend(Backend):
         statements = change_statements(change, spelling)
         return tuple(statement.sql for statement in statements)
 
-    def evaluate(self, sql: str, *, attach: str | None = None) -> None:
-        """Run a query and forget its rows."""
+    def export_rows(self, place: Place, folder: Path) -> Mapping[str, ColumnType]:
+        """Write the rows at `place` into `folder` as Parquet; gives the types that are known of their columns."""
+        sql = self.source_sql(place)
+        with self.session() as connection:
+            self.export(connection, sql, folder)
+        known = {column.name: self.dialect.column_type(column.type) for column in self.query_columns(sql)}
+        return {name: kind for name, kind in known.items() if kind is not None}
+
+    def evaluate(self, sql: str, *, attach: Attach | None = None) -> Sequence[tuple[object, ...]]:
+        """The few rows of a query of our own."""
         with self.session() as connection:
             if attach is not None:
-                connection.execute(attach)
-            connection.execute(sql).fetchall()
+                attach(connection)
+            return connection.execute(sql).fetchall()
 
     def execute(self, statements: Sequence[str]) -> int:
         """Run statements in one transaction; gives how many rows they changed."""
@@ -306,6 +316,8 @@ class SqlBackend(Backend):
         """Let everything slow happen before the transaction opens, so that the database is locked late and briefly."""
         if isinstance(incoming, Pushed):
             return None
+        if isinstance(incoming, Spooled):
+            return self.receive(incoming.folder)
         folder = self.workshop.folder("stage")
         # Readers hold a whole row group in memory; Spark's default of 128 MiB would be most of what they may have.
         writer = self.prepare_frame(incoming.frame, table).write.option("parquet.block.size", ROW_GROUP_BYTES)

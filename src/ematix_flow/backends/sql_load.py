@@ -14,7 +14,7 @@ from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import CHANGE_LABEL, Change, Replace, Upsert
 from ..types import UUID
-from .base import Applied, Frame, Load, Pushed, Relation, SchemaChange, run_values
+from .base import Applied, Frame, Load, Pushed, Relation, SchemaChange, Spooled, run_values
 from .sql_change import CHANGED, STAGED, Statement, change_statements
 from .sql_ddl import change_table
 from .sql_ledger import TokenRow
@@ -50,11 +50,11 @@ class SqlLoad(Load):
         match incoming:
             case Pushed(sql, once, attach):
                 if attach is not None:
-                    self.connection.execute(attach)
+                    attach(self.connection)
                 kind = "VIEW" if once else "TABLE"
                 self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
                 self._temporary.append(f"{kind} {STAGED}")
-            case Frame():
+            case Frame() | Spooled():
                 self._waiting = staged
 
     def forget(self) -> None:

@@ -53,7 +53,7 @@ class SQLiteBackend(EmbeddedBackend):
     A user's query may name it either way.
     """
 
-    can = Capabilities(pushed=True, takes_frames=True, enforces_keys=True, widens=False)
+    can = Capabilities(pushed=True, takes_frames=True, exports=True, enforces_keys=True, widens=False)
     dialect = SqliteDialect()
     connection: SQLiteConnection
     PRODUCT = "SQLite"
@@ -150,8 +150,10 @@ class SQLiteBackend(EmbeddedBackend):
         return "VIEW"
 
     def bring(self, folder: Path) -> Brought:
-        attach = f"ATTACH {exp.Literal.string(str(self.receive(folder))).sql('sqlite')} AS _ematix_in"
-        return Brought("SELECT * FROM _ematix_in.incoming", attach)
+        file = exp.Literal.string(str(self.receive(folder))).sql("sqlite")
+        return Brought(
+            "SELECT * FROM _ematix_in.incoming", lambda connection: connection.execute(f"ATTACH {file} AS _ematix_in")
+        )
 
     def rows_changed(self, cursor: SqlCursor) -> int:
         return int(cursor.rowcount)  # type: ignore[attr-defined]

@@ -278,7 +278,7 @@ def _described(marker: object) -> str:
 
 def _incoming_sql(plan: Plan, source: Backend, target: Backend) -> str:
     """The query that gives `incoming`, assuming that the source has the declared names."""
-    dialect = target.dialect if plan.path == "same_db" or plan.read.by_target else SparkDialect()
+    dialect = SparkDialect() if plan.way == "spark" else target.dialect
     wanted = assumed_names(plan.pipeline, plan.transform.columns, dialect)
     query = incoming_query(plan.pipeline, plan.transform.columns, wanted, dialect)
     if plan.read.sql is None:
@@ -294,4 +294,5 @@ def _incoming_sql(plan: Plan, source: Backend, target: Backend) -> str:
         given = assumed_names(rest.pipeline, rest.transform.columns, dialect)
         query = incoming_query(rest.pipeline, rest.transform.columns, given, dialect)
     asked = f"-- {plan.read.connection} ({plan.read.kind}) runs:\n{asked}"
-    return f"{asked}\n-- Spark makes of it, as {SOURCE}:\n{dialect.render(query, {}, {})}"
+    maker = "Spark" if plan.way == "spark" else f"{plan.load.connection} ({plan.load.kind})"
+    return f"{asked}\n-- {maker} makes of it, as {SOURCE}:\n{dialect.render(query, {}, {})}"

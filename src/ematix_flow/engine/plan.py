@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Literal
 
 from ..backends.base import Backend
-from ..errors import MissingSourceError, UnsupportedError
+from ..errors import MissingSourceError, SpecError, UnsupportedError
 from ..spec.duration import format_duration
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Query, Rows, TableRef
@@ -24,11 +25,14 @@ from .schema import augment
 from .transform import SOURCE, assumed_names, cleaned_query, is_native, table_query
 
 __all__ = [
-    "After", "Load", "Path", "Plan", "PlannedLoad", "Read", "Step", "Transform", "build_plan", "only_cast", "plan_load",
+    "After", "Load", "Path", "Plan", "PlannedLoad", "Read", "Step", "Transform", "Way", "build_plan",
+    "only_cast", "plan_load",
 ]  # fmt: skip
 
 Path = Literal["same_db", "cross_db"]
-"""The documented names: inside one database, or moved by Spark."""
+"""The documented names: inside one database, or out of it."""
+Way = Literal["pushed", "copied", "spark"]
+"""How rows go: never out of their database, from one system to another without Spark, or through Spark."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,6 @@ class Read:
     place: Place | Rows
     sql: str | None
     """The query the source runs; None where files or the rows of a frame are read whole."""
-    by_target: bool = False
-    """The target's own database reads the rows of a frame, so that Spark has nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,16 @@ class Plan:
     read: Read
     transform: Transform
     load: Load
-    path: Path
+    way: Way
     path_reason: str
     keys: Keys | None
     compare_reason: str | None
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def path(self) -> Path:
+        """The documented name of the way."""
+        return "same_db" if self.way == "pushed" else "cross_db"
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -121,16 +128,14 @@ def build_plan(
     if keys is not None and keys.warning is not None:
         warnings.warn(keys.warning, UserWarning, stacklevel=2)
     read = _read(pipeline, columns, source, returned)
-    if isinstance(returned, Rows) and not returned.is_spark and pipeline.force_path is None:
-        read = replace(read, by_target=target.can.takes_frames and not _missing(target, pipeline, columns))
-    path, reason = _path(pipeline, source, target, read, columns)
-    at_source = path == "cross_db" and _is_cleaned_by(source, pipeline, columns, read)
+    way, reason = _way(pipeline, source, target, read, columns)
+    at_source = way != "pushed" and _is_cleaned_by(source, pipeline, columns, read)
     return Plan(
         pipeline=pipeline,
         read=read,
         transform=Transform(columns, pipeline.event_timestamp_column, pipeline.transforms_pre, at_source),
         load=load,
-        path=path,
+        way=way,
         path_reason=reason,
         keys=keys,
         compare_reason=planned.compare_reason,
@@ -282,33 +287,85 @@ def _missing(system: Backend, pipeline: Pipeline, columns: tuple[Column, ...]) -
         )
 
 
-def _path(
+def _way(
     pipeline: Pipeline, source: Backend, target: Backend, read: Read, columns: tuple[Column, ...]
-) -> tuple[Path, str]:
+) -> tuple[Way, str]:
+    """The shortest way that keeps the meaning, and why it is that one."""
+    hindered = {
+        "pushed": _not_pushed(pipeline, source, target, read, columns),
+        "copied": _not_copied(pipeline, source, target, read, columns),
+        "spark": None,
+    }
+    forced = _FORCED.get(pipeline.force_path or "")
+    if forced is not None:
+        problem = hindered[forced]
+        if problem is not None:
+            message = f"force_path={pipeline.force_path!r} but {problem.text}"
+            raise pipeline.error(message, kind=problem.kind, hint=problem.hint)
+        return forced, "force_path="
     at_hand = isinstance(read.place, Rows)
-    one = target.can.pushed and target.same_system(source) and not at_hand
-    if pipeline.force_path == "same_db" and not one:
-        given = read.place if at_hand else f"the source ({read.connection}, {read.kind})"
-        raise pipeline.error(
-            f"force_path='same_db' but {given} and the target "
-            f"({target.connection.name}, {target.connection.kind}) are not one database",
-            hint="leave force_path= out, or read from the target's own database",
-        )
-    missing = _missing(target, pipeline, columns) if one else ()
-    if pipeline.force_path == "same_db" and missing:
-        raise pipeline.error(
-            f"force_path='same_db' but {read.kind} has no exact form of {', '.join(missing)}",
-            kind=UnsupportedError,
-            hint="leave force_path= out, and Spark cleans the rows",
-        )
+    if hindered["pushed"] is None and pipeline.force_path is None:
+        return "pushed", "pushed: source and target are one database, so the rows never leave it"
+    if hindered["copied"] is None:
+        if pipeline.force_path is not None:
+            return "copied", "force_path="
+        given = "the rows of the frame" if at_hand else "the rows that the source writes down"
+        return "copied", f"copied: the target reads {given} by itself, without Spark"
     if pipeline.force_path is not None:
-        return pipeline.force_path, "force_path="
-    if missing:
-        return "cross_db", f"spark: {read.kind} has no exact form of {', '.join(missing)}"
-    if one:
-        return "same_db", "pushed: source and target are one database, so the rows never leave it"
-    if read.by_target:
-        return "cross_db", "arrow: the target's own database reads the rows of the frame"
-    if at_hand:
-        return "cross_db", "spark: the rows of the frame are moved by Spark"
-    return "cross_db", "spark: source and target are different systems"
+        return "spark", "force_path="
+    if hindered["copied"].kind is UnsupportedError:
+        return "spark", f"spark: {hindered['copied'].text}"
+    return "spark", f"spark: {'the rows of the frame' if at_hand else 'the rows'} are moved by Spark"
+
+
+_FORCED: Mapping[str, Way] = {"same_db": "pushed", "pushed": "pushed", "copied": "copied", "spark": "spark"}
+
+
+@dataclass(frozen=True)
+class _Hindrance:
+    """Why rows cannot go one way."""
+
+    text: str
+    hint: str
+    kind: type[SpecError] = SpecError
+
+
+def _not_pushed(
+    pipeline: Pipeline, source: Backend, target: Backend, read: Read, columns: tuple[Column, ...]
+) -> _Hindrance | None:
+    at_hand = isinstance(read.place, Rows)
+    if at_hand or not (target.can.pushed and target.same_system(source)):
+        given = read.place if at_hand else f"the source ({read.connection}, {read.kind})"
+        return _Hindrance(
+            f"{given} and the target ({target.connection.name}, {target.connection.kind}) are not one database",
+            "leave force_path= out, or read from the target's own database",
+        )
+    return _inexact(target, pipeline, columns)
+
+
+def _not_copied(
+    pipeline: Pipeline, source: Backend, target: Backend, read: Read, columns: tuple[Column, ...]
+) -> _Hindrance | None:
+    hint = "leave force_path= out, and Spark moves the rows"
+    place = read.place
+    if isinstance(place, Rows) and place.is_spark:
+        return _Hindrance(f"{place} belongs to Spark", hint)
+    if not isinstance(place, Rows) and (read.sql is None or not source.can.exports):
+        return _Hindrance(f"the source ({read.connection}, {read.kind}) gives its rows to Spark alone", hint)
+    if not target.can.takes_frames:
+        where = f"({target.connection.name}, {target.connection.kind})"
+        return _Hindrance(f"the target {where} takes rows from elsewhere through Spark alone", hint)
+    if not isinstance(place, Rows) and source.can.pushed and is_native(pipeline, columns):
+        return None  # the source cleans
+    return _inexact(target, pipeline, columns)
+
+
+def _inexact(system: Backend, pipeline: Pipeline, columns: tuple[Column, ...]) -> _Hindrance | None:
+    missing = _missing(system, pipeline, columns)
+    if not missing:
+        return None
+    return _Hindrance(
+        f"{system.connection.kind} has no exact form of {', '.join(missing)}",
+        "leave force_path= out, and Spark cleans the rows",
+        UnsupportedError,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from ..backends.arrow_files import write_rows
-from ..backends.base import Backend, Frame, Pushed, Relation
+from ..backends.arrow_files import parquet_types, write_rows
+from ..backends.base import Backend, Frame, Pushed, Relation, Spooled
 from ..backends.dialect import Dialect
 from ..backends.frames import SPARK, plain_frame
 from ..backends.spark_errors import spark_errors
@@ -22,15 +22,17 @@ from ..errors import BackendError
 from ..spec.place import Place, Query, Rows
 from ..spec.run import Bookmark
 from ..spec.table import Column
-from ..types import Text
+from ..types import ColumnType, Text
 from .columns import check_columns, frame_columns, kinds_of, types_of
 from .plan import Plan, only_cast
 from .transform import SOURCE, cleaned_query, incoming_query, pushed_sql, resume_sql
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame
 
-__all__ = ["Incoming", "cleaned_place", "frame_rows", "pushed_rows", "spark_rows"]
+__all__ = ["Incoming", "cleaned_place", "copied_rows", "frame_rows", "pushed_rows", "spark_rows"]
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,8 @@ class Incoming:
     """The columns the source gives."""
     source_sql: str
     dialect: Dialect
-    evaluate: Callable[[str], object]
-    """Runs a query where the rows are."""
-    look: Callable[[str], Sequence[Sequence[object]]] | None = None
-    """Gives the first rows of a query where the rows are; None where nobody can."""
+    evaluate: Callable[[str], Sequence[Sequence[object]]]
+    """Gives the few rows of a query where the rows are."""
 
     def misfit(self) -> tuple[Column, str] | None:
         """The first column that holds a value its declared type cannot take, and what the system says of it.
@@ -68,7 +68,7 @@ class Incoming:
         """The keys of up to three rows with the value that the message ends with; nothing where that finds none."""
         keys = [each.name for each in self.plan.transform.columns if each.primary_key and each.name in self.names]
         found = re.search(r"does not fit .+?: (.*)$", message.partition("\n")[0])
-        if self.look is None or found is None or not keys or column.name not in self.names:
+        if found is None or not keys or column.name not in self.names:
             return ""
         text, quote = self.dialect.type_name(Text()), self.dialect.quote
         shown = ", ".join(f"CAST({quote(key)} AS {text})" for key in keys)
@@ -77,7 +77,9 @@ class Incoming:
         listed = ", ".join(exp.Literal.string(value).sql(self.dialect.name) for value in sorted(values))
         condition = f"CAST({quote(column.name)} AS {text}) IN ({listed})"
         try:
-            rows = self.look(f"SELECT {shown} FROM ({self.source_sql}\n) AS {quote(SOURCE)} WHERE {condition} LIMIT 3")
+            rows = self.evaluate(
+                f"SELECT {shown} FROM ({self.source_sql}\n) AS {quote(SOURCE)} WHERE {condition} LIMIT 3"
+            )
         except BackendError:
             return ""
         places = [", ".join(f"{key}={value}" for key, value in zip(keys, row, strict=True)) for row in rows]
@@ -105,9 +107,7 @@ def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once:
     names = tuple(column.name for column in given)
     check_columns(plan, names, types_of(given, dialect))
     sql = _incoming_sql(plan, names, source_sql, dialect, bookmark)
-    return Incoming(
-        Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate, lambda text: target.query(text).rows
-    )
+    return Incoming(Pushed(sql, once=once), plan, names, source_sql, dialect, target.evaluate)
 
 
 def spark_rows(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Incoming:
@@ -118,23 +118,56 @@ def spark_rows(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Incomi
     return _moved(plan, source.read(_place(plan, source, bookmark)), bookmark, source.workshop)
 
 
+def copied_rows(plan: Plan, source: Backend, target: Backend, bookmark: Bookmark | None, *, once: bool) -> Incoming:
+    """Rows that the source writes down as Parquet and the target reads by itself."""
+    folder = target.workshop.folder("copied")
+    place: Place
+    if plan.transform.at_source:
+        place, plan, bookmark = cleaned_place(plan, source, bookmark), only_cast(plan), None
+    else:
+        place = _place(plan, source, bookmark)
+    known = source.export_rows(place, folder)
+    return _brought(plan, target, folder, {**parquet_types(folder), **known}, bookmark, once=once)
+
+
 def frame_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: bool) -> Incoming:
     """Rows of a frame: Spark's own go as they are, all others wait as Parquet for the target or for Spark."""
     rows = plan.read.place
     assert isinstance(rows, Rows)
     if rows.is_spark:
         return _moved(plan, plain_frame(cast("DataFrame", rows.frame)), bookmark, target.workshop)
-    workshop = target.workshop
-    folder = workshop.folder("rows")
+    folder = target.workshop.folder("rows")
     types = write_rows(rows, folder)
+    if plan.way == "spark":
+        spark = target.workshop.spark()
+        return _moved(plan, spark.read.parquet(str(folder)), bookmark, target.workshop)
+    return _brought(plan, target, folder, types, bookmark, once=once)
+
+
+def _brought(
+    plan: Plan, target: Backend, folder: Path, types: Mapping[str, ColumnType], bookmark: Bookmark | None, *, once: bool
+) -> Incoming:
+    """Parquet files of which the target makes the declared columns, where they have not got them already."""
     names = tuple(types)
-    if not plan.read.by_target:
-        return _moved(plan, workshop.spark().read.parquet(str(folder)), bookmark, workshop)
     check_columns(plan, names, types)
-    brought, dialect = target.bring(folder), target.dialect
-    sql = _incoming_sql(plan, names, brought.sql, dialect, bookmark)
-    evaluate = partial(target.evaluate, attach=brought.attach)
-    return Incoming(Pushed(sql, once, brought.attach), plan, names, brought.sql, dialect, evaluate)
+    brought = target.bring(folder)
+    dialect = target.dialect.knowing(brought.kinds)
+    relation: Relation
+    if target.can.takes_typed and bookmark is None and _is_declared(plan, types):
+        relation = Spooled(folder)
+    else:
+        sql = _incoming_sql(plan, names, brought.sql, dialect, bookmark)
+        relation = Pushed(sql, once, brought.attach)
+    return Incoming(relation, plan, names, brought.sql, dialect, partial(target.evaluate, attach=brought.attach))
+
+
+def _is_declared(plan: Plan, types: Mapping[str, ColumnType]) -> bool:
+    """Whether rows have the declared columns and no others, each in its type."""
+    transform = plan.transform
+    if transform.rows or plan.pipeline.event_timestamp_column is not None:
+        return False
+    declared = {column.name: column.type for column in transform.columns}
+    return declared == dict(types) and not any(column.normalizers for column in transform.columns)
 
 
 def _moved(plan: Plan, frame: DataFrame, bookmark: Bookmark | None, workshop: Workshop) -> Incoming:
@@ -154,7 +187,7 @@ def _moved(plan: Plan, frame: DataFrame, bookmark: Bookmark | None, workshop: Wo
         with _named(frame, view), spark_errors():
             return frame.sparkSession.sql(text).collect()
 
-    return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, evaluate, evaluate)
+    return Incoming(Frame(rows), plan, frame.columns, source_sql, dialect, evaluate)
 
 
 def _incoming_sql(

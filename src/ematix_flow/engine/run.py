@@ -23,7 +23,7 @@ from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query, read_from
 from .plan import Plan
 from .post import StepScope
-from .relation import Incoming, frame_rows, pushed_rows, spark_rows
+from .relation import Incoming, copied_rows, frame_rows, pushed_rows, spark_rows
 from .result import RunResult, instant_text, rows_of
 from .schema import plan_schema, warn_of_drift
 
@@ -245,12 +245,16 @@ class _Execution:
                 )
 
     def _incoming(self) -> Incoming:
-        start = read_from(self.pipeline, self.bookmark)
-        if self.plan.path == "same_db":
-            return pushed_rows(self.plan, self.target, start, once=self._looks_once())
+        start, once = read_from(self.pipeline, self.bookmark), self._looks_once()
         if isinstance(self.plan.read.place, Rows):
-            return frame_rows(self.plan, self.target, start, once=self._looks_once())
-        return spark_rows(self.plan, self.systems.source, start)
+            return frame_rows(self.plan, self.target, start, once=once)
+        match self.plan.way:
+            case "pushed":
+                return pushed_rows(self.plan, self.target, start, once=once)
+            case "copied":
+                return copied_rows(self.plan, self.systems.source, self.target, start, once=once)
+            case "spark":
+                return spark_rows(self.plan, self.systems.source, start)
 
     def _looks_once(self) -> bool:
         """Only an append may read its rows late: a replace empties the table first, which the query may be reading."""

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 
 from sqlglot import exp
 
-from ..backends.base import Backend
+from ..backends.arrow_files import parquet_types
+from ..backends.base import Attach, Backend
 from ..backends.dialect import Dialect
 from ..backends.frames import SPARK
 from ..backends.spark_errors import spark_errors
@@ -90,6 +91,8 @@ class _Analysis:
     dialect: Dialect
     backend: Backend | None
     """The database that analyses; None is Spark."""
+    attach: Attach | None
+    """What the database must do before."""
     workshop: Workshop
 
     def complaint(self, pipeline: Pipeline, columns: Sequence[Column]) -> BackendError | None:
@@ -98,7 +101,7 @@ class _Analysis:
         sql = pushed_sql(self.source_sql, query, self.dialect, None, None)
         try:
             if self.backend is not None:
-                self.backend.evaluate(f"EXPLAIN {sql}")
+                self.backend.evaluate(f"EXPLAIN {sql}", attach=self.attach)
             else:
                 with spark_errors():
                     self.workshop.spark().sql(sql)
@@ -125,7 +128,7 @@ def _analysis(
         given = target.query_columns(plan.read.sql)
         dialect = target.dialect.knowing(kinds_of(given))
         names = [column.name for column in given]
-        yield _Analysis(plan, names, types_of(given, dialect), source_sql, dialect, target, workshop)
+        yield _Analysis(plan, names, types_of(given, dialect), source_sql, dialect, target, None, workshop)
         return
     place = plan.read.place
     if isinstance(place, Rows):
@@ -138,6 +141,14 @@ def _analysis(
             asked, plan = cleaned_place(plan, source, None).sql, only_cast(plan)
         # The source knows its columns without giving a single row.
         place = Query(f"SELECT * FROM ({source.user_sql(asked)}\n) AS {source.dialect.quote(SOURCE)} LIMIT 0")
+    if plan.way == "copied":
+        folder = workshop.folder("looked_at")
+        known = source.export_rows(place, folder)
+        types = {**parquet_types(folder), **known}
+        brought = target.bring(folder)
+        dialect = target.dialect.knowing(brought.kinds)
+        yield _Analysis(plan, list(types), types, brought.sql, dialect, target, brought.attach, workshop)
+        return
     frame = source.read(place)
     given = frame_columns(frame)
     spoken = SPARK.knowing(kinds_of(given))
@@ -145,7 +156,7 @@ def _analysis(
     frame.createOrReplaceTempView(view)
     try:
         source_sql, types = f"SELECT * FROM {spoken.quote(view)}", types_of(given, spoken)
-        yield _Analysis(plan, frame.columns, types, source_sql, spoken, None, workshop)
+        yield _Analysis(plan, frame.columns, types, source_sql, spoken, None, None, workshop)
     finally:
         frame.sparkSession.catalog.dropTempView(view)
 

@@ -39,7 +39,8 @@ MODES: tuple[str, ...] = get_args(Mode)
 DriftPolicy = Literal["error", "warn", "ignore", "evolve", "add_columns"]
 LatePolicy = Literal["error", "ignore", "insert"]
 DuplicatePolicy = Literal["error", "last", "first"]
-ForcedPath = Literal["same_db", "cross_db"]
+ForcedPath = Literal["same_db", "cross_db", "pushed", "copied", "spark"]
+"""How rows must go: `same_db` is another word for `pushed`, `cross_db` leaves open how they leave the database."""
 PipelineFunction = Callable[..., object]
 
 
