@@ -44,8 +44,8 @@ def check_pipeline(pipeline: Pipeline) -> None:
     """SpecError for the first thing that cannot be right."""
     check_schedule(pipeline, pipeline.schedule, pipeline.timezone)
     _check_function(pipeline)
-    _check_deletes(pipeline)
     _check_combination(pipeline)
+    _check_deletes(pipeline)
     _check_columns(pipeline)
     _check_incremental(pipeline)
     _check_duplicates(pipeline)
@@ -112,21 +112,24 @@ _MODES_OF: Mapping[str, tuple[str, ...]] = {
     "compare_columns": ("scd2", *_MERGES),
     "update_columns": _MERGES,
     "keys": _KEYED,
-    "handle_deletes": _KEYED,
 }
 """Options that only some modes can honour."""
 
 
 def _check_combination(pipeline: Pipeline) -> None:
     for keyword, modes in _MODES_OF.items():
-        if getattr(pipeline, keyword) not in (None, "error") and pipeline.mode not in modes:
-            shown = modes[0] if len(modes) == 1 else f"{', '.join(modes[:-1])} or {modes[-1]}"
-            raise pipeline.error(f"{keyword}= is for mode {shown}, not {pipeline.mode}", hint=f"leave {keyword}= out")
+        _check_mode(pipeline, keyword, modes)
     if pipeline.late_events != "error" and pipeline.event_timestamp_column is None:
         raise pipeline.error("late_events= needs event_timestamp_column=", hint="name the column of the event time")
     if pipeline.update_columns is not None and pipeline.compare_columns is not None:
         problem = f"update_columns= and compare_columns= say the same thing for {pipeline.mode}"
         raise pipeline.error(problem, hint="keep update_columns=")
+
+
+def _check_mode(pipeline: Pipeline, keyword: str, modes: tuple[str, ...]) -> None:
+    if getattr(pipeline, keyword) not in (None, "error") and pipeline.mode not in modes:
+        shown = modes[0] if len(modes) == 1 else f"{', '.join(modes[:-1])} or {modes[-1]}"
+        raise pipeline.error(f"{keyword}= is for mode {shown}, not {pipeline.mode}", hint=f"leave {keyword}= out")
 
 
 def _check_deletes(pipeline: Pipeline) -> None:
@@ -135,6 +138,7 @@ def _check_deletes(pipeline: Pipeline) -> None:
     if deletes not in (None, "hard", "soft"):
         hint = nearest("word", str(deletes), ("hard", "soft"))
         raise pipeline.error(f"handle_deletes={deletes!r} is not possible", kind=UnsupportedError, hint=hint)
+    _check_mode(pipeline, "handle_deletes", _KEYED)
     if deletes == "hard" and pipeline.mode == "scd2":
         raise pipeline.error("scd2 keeps history and never deletes rows", hint="use handle_deletes='soft'")
 

@@ -114,5 +114,6 @@ def _marked(intent: Intent, columns: tuple[str, ...]) -> exp.Select:
     news: dict[str, exp.Expr] = {DELETED: exp.true(), "_loaded_at": value("now"), "_batch_id": value("run_id")}
     shown = [named(news[name], name) if name in news else cell(name, "t") for name in columns]
     shown.append(named(label("delete"), CHANGE_LABEL))
-    unmarked = exp.Not(this=cell(DELETED, "t"))
+    # A table that differs from its declaration may hold NULL, which marks nothing.
+    unmarked = exp.NullSafeNEQ(this=cell(DELETED, "t"), expression=exp.true())
     return absent(select(*shown, from_=source(TARGET, "t"), where=unmarked), intent.keys, "t")
