@@ -45,6 +45,7 @@ __all__ = [
     "Frame",
     "Ledger",
     "Load",
+    "Piped",
     "Pushed",
     "QueryColumn",
     "QueryResult",
@@ -148,6 +149,17 @@ class Spooled:
 
 
 @dataclass(frozen=True)
+class Piped:
+    """Incoming rows as a query of another database of the same kind, in the declared columns and types.
+
+    That one sends them in its own binary form, which the target takes as it is.
+    """
+
+    source: Backend
+    sql: str
+
+
+@dataclass(frozen=True)
 class Brought:
     """Parquet files as a query of a database reads them."""
 
@@ -158,7 +170,7 @@ class Brought:
     """The types of the columns in the database's own words, where it tells them."""
 
 
-Relation = Frame | Pushed | Spooled
+Relation = Frame | Pushed | Spooled | Piped
 
 
 @dataclass(frozen=True)
@@ -313,6 +325,10 @@ class Backend(ABC):
         Only systems that export by themselves answer.
         """
         raise self._runs_no_queries()
+
+    def piped_types(self, sql: str, target: Backend) -> Mapping[str, ColumnType]:
+        """The columns of a query and their types, where `target` takes them in the binary form that this one sends."""
+        return {}
 
     def evaluate(self, sql: str, *, attach: Attach | None = None) -> Sequence[tuple[object, ...]]:
         """The few rows of a query of our own; only systems that can be pushed to answer."""

@@ -21,7 +21,7 @@ from .duckdb_dialect import DuckDBDialect
 from .duckdb_macros import MACROS
 from .embedded import EmbeddedBackend
 from .optional import optional
-from .sql import SqlConnection, SqlCursor
+from .sql import SqlConnection, SqlCursor, Waiting
 from .sql_change import STAGED
 from .sql_text import replace_tables
 
@@ -141,7 +141,7 @@ class DuckDBBackend(EmbeddedBackend):
         file = exp.Literal.string(str(folder / "rows.parquet")).sql("duckdb")
         connection.execute(f"COPY (SELECT {shown} FROM ({sql}\n) AS _source) TO {file} (FORMAT parquet)")
 
-    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["VIEW"]:
+    def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["VIEW"]:
         files = exp.Literal.string(f"{staged}/*.parquet").sql("duckdb")
         names = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({files})").fetchall()
         types = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -15,18 +16,19 @@ from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
-from .base import Actual, ActualColumn, Backend, Brought, Capabilities, QueryColumn
+from .base import Actual, ActualColumn, Backend, Brought, Capabilities, Piped, QueryColumn
 from .optional import optional
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_dialect import LOWER, REFUSE, UPPER, PostgresDialect
 from .server_connection import PostgresConnection
-from .sql import SqlBackend, SqlConnection, SqlCursor
+from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
 from .sql_change import STAGED
 from .sql_connection import Translated
 
 __all__ = ["PostgresBackend"]
 
 NAME_BYTES = 63
+PIECE_BYTES = 2**19
 BROUGHT = "_ematix_brought"
 """The temporary name of rows from elsewhere, as they were given."""
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "iso_8601", "bytea_output": "hex"}
@@ -162,17 +164,60 @@ class PostgresBackend(SqlBackend):
         except self.driver_errors() as error:
             raise self.translate(error) from error
 
-    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["TABLE"]:
-        import pyarrow.parquet as pq
-
-        file = next(iter(sorted(staged.glob("*.parquet"))))
+    def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["TABLE"]:
         declared = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
-        types = {name: self.dialect.compared_type(declared[name]) for name in pq.read_schema(file).names}
-        columns = self._columns_sql(types)
-        connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({columns})")
-        self.copy_in(connection, f"COPY {STAGED} FROM STDIN (FORMAT binary)", encoded(staged, types))
+        types = {name: declared[name] for name in self._names(staged)}
+        kept = {name: self.dialect.compared_type(kind) for name, kind in types.items()}
+        connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({self._columns_sql(kept)})")
+        self.copy_in(connection, f"COPY {STAGED} FROM STDIN (FORMAT binary)", self._sent(staged, kept, {}))
         connection.execute(f"ANALYZE {STAGED}")
         return "TABLE"
+
+    def _names(self, staged: Waiting) -> list[str]:
+        """The columns of rows from outside."""
+        if isinstance(staged, Piped):
+            return [column.name for column in staged.source.query_columns(staged.sql)]
+        return list(parquet_types(staged))
+
+    def _sent(
+        self, staged: Waiting, types: Mapping[str, ColumnType], constants: Mapping[str, object]
+    ) -> Iterator[bytes]:
+        """Rows from outside as binary COPY, in columns of exactly these types; `constants` are in every row."""
+        if not isinstance(staged, Piped):
+            return encoded(staged, types, constants)
+        assert isinstance(staged.source, PostgresBackend)
+        shown = ", ".join(self._sent_column(name, kind, constants) for name, kind in types.items())
+        return staged.source.send(f"SELECT {shown} FROM ({staged.sql}\n) AS _source")
+
+    def _sent_column(self, name: str, kind: ColumnType, constants: Mapping[str, object]) -> str:
+        if name not in constants:
+            return f"CAST({self.dialect.quote(name)} AS {self.dialect.type_name(kind)})"
+        value = constants[name]
+        constant = (
+            self.dialect.instant(value) if isinstance(value, datetime) else self.dialect.literal(str(value), kind)
+        )
+        return constant.sql("postgres")
+
+    def send(self, sql: str) -> Iterator[bytes]:
+        """The rows of a query as binary COPY, in large pieces, from one connection of its own."""
+        opened: Any = self.connect()
+        try:
+            opened.make(sql)
+            yield from _pieces(opened.psycopg, f"COPY ({sql}) TO STDOUT (FORMAT binary)")
+        except self.driver_errors() as error:
+            raise self.translate(error) from error
+        finally:
+            opened.close()
+
+    def piped_types(self, sql: str, target: Backend) -> Mapping[str, ColumnType]:
+        if not isinstance(target, PostgresBackend):
+            return {}
+        known = {column.name: self._piped_type(column.type) for column in self.query_columns(sql)}
+        return {name: kind for name, kind in known.items() if kind is not None}
+
+    def _piped_type(self, declared: str) -> ColumnType | None:
+        # The blanks at the end of CHAR are not part of its value.
+        return None if declared.startswith("character(") else self.dialect.column_type(declared)
 
     def _columns_sql(self, types: Mapping[str, ColumnType]) -> str:
         """The columns of a table, as a statement that creates it says them."""
@@ -196,13 +241,12 @@ class PostgresBackend(SqlBackend):
         kinds = {} if actual is None else {column.name: column.type for column in actual.columns}
         return all(kinds.get(column.name) == self.dialect.stored_type(column.type) for column in table.columns)
 
-    def deliver(self, connection: SqlConnection, staged: Path, table: Table, constants: Mapping[str, object]) -> int:
+    def deliver(self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object]) -> int:
         types = {column.name: column.type for column in table.columns}
         target = self.relation_sql(TableRef(table.schema, table.name))
         names = ", ".join(map(self.dialect.quote, types))
-        return self.copy_in(
-            connection, f"COPY {target} ({names}) FROM STDIN (FORMAT binary)", encoded(staged, types, constants)
-        )
+        sent = self._sent(staged, types, constants)
+        return self.copy_in(connection, f"COPY {target} ({names}) FROM STDIN (FORMAT binary)", sent)
 
     def take_turn(self, connection: SqlConnection, table: TableRef) -> None:
         """Loads into one table take turns; other writers and all readers go on."""
@@ -238,14 +282,18 @@ class _Connection:
 
     def execute(self, sql: str, /) -> SqlCursor:
         """Run one statement."""
-        for name, make in _needed(sql).items():
-            if name not in self._made:
-                self.psycopg.execute(make)
-                self._made.add(name)
+        self.make(sql)
         if sql.startswith("ROLLBACK"):
             self._made.clear()
         cursor: SqlCursor = self.psycopg.execute(sql)
         return cursor
+
+    def make(self, sql: str) -> None:
+        """Make the functions of the dialect that a statement calls."""
+        for name, make in _needed(sql).items():
+            if name not in self._made:
+                self.psycopg.execute(make)
+                self._made.add(name)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -282,6 +330,29 @@ _FUNCTIONS = {
 def _needed(sql: str) -> dict[str, str]:
     """The functions of the dialect that a statement calls, each with what makes it."""
     return {name: make for name, make in _FUNCTIONS.items() if name in sql}
+
+
+def _pieces(connection: Any, sql: str) -> Iterator[bytes]:
+    """What a COPY sends. By the cursor's own `copy` each row would cost several steps of Python."""
+    psycopg = optional("psycopg", extra="postgres")
+    server = connection.pgconn
+    answer = server.exec_(sql.encode())
+    if answer.status != psycopg.pq.ExecStatus.COPY_OUT:
+        raise psycopg.errors.error_from_result(answer)
+    rows, size = list[bytes](), 0
+    while True:
+        length, row = server.get_copy_data(0)
+        if length <= 0:
+            break
+        rows.append(bytes(row))
+        size += length
+        if size >= PIECE_BYTES:
+            yield b"".join(rows)
+            rows, size = [], 0
+    answer = server.get_result()
+    if answer is not None and answer.status == psycopg.pq.ExecStatus.FATAL_ERROR:
+        raise psycopg.errors.error_from_result(answer)
+    yield b"".join(rows)
 
 
 def _libpq_url(url: str) -> str:

@@ -61,6 +61,7 @@ def carried_sql(columns: Sequence[QueryColumn], dialect: Dialect, sql: str) -> s
         name = dialect.quote(column.name)
         kind = dialect.column_type(column.type)
         plain = kind is not None and not isinstance(kind, Numeric | JSON | JSONB | UUID)
+        plain = plain and not column.type.startswith("character(")  # whose blanks at the end are not part of the value
         shown.append(name if plain else f"CAST({name} AS TEXT) AS {name}")
     return f"SELECT {', '.join(shown)} FROM ({sql}\n) AS _source"
 

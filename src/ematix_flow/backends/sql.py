@@ -20,7 +20,7 @@ from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Commit
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Change
-from .base import Actual, Backend, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange, Spooled
+from .base import Actual, Backend, Load, Piped, Pushed, QueryColumn, QueryResult, Relation, SchemaChange, Spooled
 from .sql_change import STAGED, Spelling, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
 from .sql_ddl import change_table
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["SqlBackend", "SqlConnection", "SqlCursor"]
 
 ROW_GROUP_BYTES = 16 * 2**20
+
+Waiting = Path | Piped
+"""Rows from outside: Parquet files in whatever form `receive` gave them, or what another database sends."""
 
 
 class SqlBackend(Backend):
@@ -88,14 +91,14 @@ class SqlBackend(Backend):
         return folder
 
     @abstractmethod
-    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["TABLE", "VIEW"]:
+    def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["TABLE", "VIEW"]:
         """Make what `receive` left answer to the temporary name STAGED, in the table's types; tells as what."""
 
     def delivers(self, connection: SqlConnection, table: Table) -> bool:
         """Whether what `receive` left can go straight into the table, without being staged."""
         return False
 
-    def deliver(self, connection: SqlConnection, staged: Path, table: Table, constants: Mapping[str, object]) -> int:
+    def deliver(self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object]) -> int:
         """Put what `receive` left straight into the table, each row with the same `constants`; gives their number."""
         raise NotImplementedError
 
@@ -312,10 +315,12 @@ class SqlBackend(Backend):
                 with suppress(FlowError):  # the rows are committed, whatever becomes of the connection now
                     load.forget()
 
-    def _spool(self, incoming: Relation, table: Table) -> Path | None:
+    def _spool(self, incoming: Relation, table: Table) -> Waiting | None:
         """Let everything slow happen before the transaction opens, so that the database is locked late and briefly."""
         if isinstance(incoming, Pushed):
             return None
+        if isinstance(incoming, Piped):
+            return incoming
         if isinstance(incoming, Spooled):
             return self.receive(incoming.folder)
         folder = self.workshop.folder("stage")

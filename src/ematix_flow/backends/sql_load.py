@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -14,13 +13,13 @@ from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import CHANGE_LABEL, Change, Replace, Upsert
 from ..types import UUID
-from .base import Applied, Frame, Load, Pushed, Relation, SchemaChange, Spooled, run_values
+from .base import Applied, Frame, Load, Piped, Pushed, Relation, SchemaChange, Spooled, run_values
 from .sql_change import CHANGED, STAGED, Statement, change_statements
 from .sql_ddl import change_table
 from .sql_ledger import TokenRow
 
 if TYPE_CHECKING:
-    from .sql import SqlBackend
+    from .sql import SqlBackend, Waiting
     from .sql_connection import SqlConnection
 
 __all__ = ["SqlLoad"]
@@ -39,9 +38,9 @@ class SqlLoad(Load):
         self._types = {column.name: column.type for column in table.columns}
         self._finished: tuple[Run, Bookmark | None] | None = None
         self._temporary: list[str] = []
-        self._waiting: Path | None = None
+        self._waiting: Waiting | None = None
 
-    def open(self, incoming: Relation, staged: Path | None) -> None:
+    def open(self, incoming: Relation, staged: Waiting | None) -> None:
         """Look the token up and make `incoming` answer to its name; rows from outside wait until they are asked for."""
         self.backend.take_turn(self.connection, self._ref)
         self.replayed = self.backend.ledger.has_token(self.connection, self.commit.token)
@@ -54,7 +53,7 @@ class SqlLoad(Load):
                 kind = "VIEW" if once else "TABLE"
                 self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
                 self._temporary.append(f"{kind} {STAGED}")
-            case Frame() | Spooled():
+            case Frame() | Spooled() | Piped():
                 self._waiting = staged
 
     def forget(self) -> None:

@@ -18,7 +18,7 @@ from . import sqlite_arrow, sqlite_functions
 from .base import Actual, ActualColumn, Brought, Capabilities, QueryColumn
 from .connection import SQLiteConnection
 from .embedded import EmbeddedBackend
-from .sql import SqlConnection, SqlCursor
+from .sql import SqlConnection, SqlCursor, Waiting
 from .sql_change import STAGED
 from .sql_text import replace_tables
 from .sqlite_dialect import SqliteDialect
@@ -144,7 +144,7 @@ class SQLiteBackend(EmbeddedBackend):
         sqlite_arrow.copy_in(folder, file, "incoming")
         return file
 
-    def stage(self, connection: SqlConnection, staged: Path, table: Table) -> Literal["VIEW"]:
+    def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["VIEW"]:
         connection.execute(f"ATTACH {exp.Literal.string(str(staged)).sql('sqlite')} AS _ematix_in")
         connection.execute(f"CREATE TEMPORARY VIEW {STAGED} AS SELECT * FROM _ematix_in.incoming")
         return "VIEW"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from sqlglot import exp
 
 from ..backends.arrow_files import parquet_types, write_rows
-from ..backends.base import Backend, Frame, Pushed, Relation, Spooled
+from ..backends.base import Backend, Frame, Piped, Pushed, Relation, Spooled
 from ..backends.dialect import Dialect
 from ..backends.frames import SPARK, plain_frame
 from ..backends.spark_errors import spark_errors
@@ -22,7 +22,7 @@ from ..errors import BackendError
 from ..spec.place import Place, Query, Rows
 from ..spec.run import Bookmark
 from ..spec.table import Column
-from ..types import ColumnType, Text
+from ..types import ColumnType, String, Text
 from .columns import check_columns, frame_columns, kinds_of, types_of
 from .plan import Plan, only_cast
 from .transform import SOURCE, cleaned_query, incoming_query, pushed_sql, resume_sql
@@ -126,6 +126,12 @@ def copied_rows(plan: Plan, source: Backend, target: Backend, bookmark: Bookmark
         place, plan, bookmark = cleaned_place(plan, source, bookmark), only_cast(plan), None
     else:
         place = _place(plan, source, bookmark)
+    types = source.piped_types(place.sql, target) if isinstance(place, Query) else {}
+    if types and bookmark is None and _is_declared(plan, types):
+        assert isinstance(place, Query)
+        sql = source.user_sql(place.sql)
+        check_columns(plan, tuple(types), types)
+        return Incoming(Piped(source, sql), plan, tuple(types), sql, source.dialect, source.evaluate)
     known = source.export_rows(place, folder)
     return _brought(plan, target, folder, {**parquet_types(folder), **known}, bookmark, once=once)
 
@@ -166,8 +172,15 @@ def _is_declared(plan: Plan, types: Mapping[str, ColumnType]) -> bool:
     transform = plan.transform
     if transform.rows or plan.pipeline.event_timestamp_column is not None:
         return False
+    if any(column.normalizers for column in transform.columns):
+        return False
     declared = {column.name: column.type for column in transform.columns}
-    return declared == dict(types) and not any(column.normalizers for column in transform.columns)
+    return declared.keys() == types.keys() and all(_is_same(types[name], kind) for name, kind in declared.items())
+
+
+def _is_same(given: ColumnType, declared: ColumnType) -> bool:
+    """Whether values of one type are values of the other as they are."""
+    return given == declared or (isinstance(given, String) and isinstance(declared, Text))
 
 
 def _moved(plan: Plan, frame: DataFrame, bookmark: Bookmark | None, workshop: Workshop) -> Incoming:
