@@ -286,12 +286,12 @@ def test_what_cannot_be_reached_fails_when_it_is_opened():
 def test_a_check_tells_and_never_raises(project, monkeypatch):
     project.write(
         '[connections.good]\nurl = "sqlite:///shop.db"\n[connections.lost]\nurl = "sqlite:///no/such/a.db"\n'
-        '[connections.later]\nurl = "postgres://u:S3cr3t@h/db"\n[connections.unset]\nurl = "sqlite:///${UNSET_HERE}"\n'
+        '[connections.later]\nurl = "postgres://u:S3cr3t@127.0.0.1:1/db"\n[connections.unset]\nurl = "sqlite:///${UNSET_HERE}"\n'
     )
     assert config.check_connection("good")[0]
     for name, message in [
         ("lost", "does not exist"),
-        ("later", "cannot be opened by this version"),
+        ("later", "connection 'later' (postgres)"),
         ("unset", "UNSET_HERE"),
         ("nowhere", "there is no connection 'nowhere'"),
     ]:

@@ -131,7 +131,7 @@ def test_a_preview_says_what_the_rows_are(database: Bench, kind: str) -> None:
     preview = database.project.preview(database.pipeline(FRAMES[kind](), COLUMNS))
     assert preview.source_query == f"rows of a {kind}"
     assert preview.steps[0] == f"read rows of a {kind}"
-    assert preview.targets[0].path_reason.startswith("arrow: ")
+    assert preview.targets[0].path_reason.startswith("copied: ")
 
 
 def test_normalizers_apply_to_frames(database: Bench) -> None:

@@ -300,8 +300,8 @@ def test_a_preview_shows_who_cleans_and_notes_sql_of_ones_own(shop: Backend, war
         "column 'email' holds SQL in the words of sqlite: sql(expression=\"replace(col, '@', ' at ')\")",
     )
     assert shown.steps[1] == "clean 3, filter_where(expr='score > 1') and cast 4 columns"
-    asked, spark = str(shown.source_sql).split("-- Spark makes of it")
+    asked, made = str(shown.source_sql).split("-- warehouse (duckdb) makes of it")
     assert "first || last" in asked
     assert "score > 1" in asked
     assert "CASE WHEN" not in asked.partition("score > 1")[2]
-    assert "first" not in spark
+    assert "first" not in made
