@@ -170,7 +170,6 @@ class PostgresBackend(SqlBackend):
         kept = {name: self.dialect.compared_type(kind) for name, kind in types.items()}
         connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({self._columns_sql(kept)})")
         self.copy_in(connection, f"COPY {STAGED} FROM STDIN (FORMAT binary)", self._sent(staged, kept, {}))
-        connection.execute(f"ANALYZE {STAGED}")
         return "TABLE"
 
     def _names(self, staged: Waiting) -> list[str]:
@@ -230,7 +229,7 @@ class PostgresBackend(SqlBackend):
         def attach(connection: SqlConnection) -> None:
             connection.execute(f"CREATE TEMPORARY TABLE {BROUGHT} ({columns})")
             self.copy_in(connection, f"COPY {BROUGHT} FROM STDIN (FORMAT binary)", encoded(folder, types))
-            connection.execute(f"ANALYZE {BROUGHT}")
+            self.settle(connection, BROUGHT)
 
         kinds = {name: _REPORTED.get(kind.kind, self.dialect.type_name(kind).lower()) for name, kind in types.items()}
         return Brought(f"SELECT * FROM {BROUGHT}", attach, kinds)
@@ -247,6 +246,10 @@ class PostgresBackend(SqlBackend):
         names = ", ".join(map(self.dialect.quote, types))
         sent = self._sent(staged, types, constants)
         return self.copy_in(connection, f"COPY {target} ({names}) FROM STDIN (FORMAT binary)", sent)
+
+    def settle(self, connection: SqlConnection, name: str, columns: Sequence[str] = ()) -> None:
+        listed = ", ".join(map(self.dialect.quote, columns))
+        connection.execute(f"ANALYZE {name} ({listed})" if columns else f"ANALYZE {name}")
 
     def take_turn(self, connection: SqlConnection, table: TableRef) -> None:
         """Loads into one table take turns; other writers and all readers go on."""

@@ -102,6 +102,9 @@ class SqlBackend(Backend):
         """Put what `receive` left straight into the table, each row with the same `constants`; gives their number."""
         raise NotImplementedError
 
+    def settle(self, connection: SqlConnection, name: str, columns: Sequence[str] = ()) -> None:
+        """Let the planner look at columns of a temporary table that was filled just now, where it has not by itself."""
+
     def take_turn(self, connection: SqlConnection, table: TableRef) -> None:
         """Wait until no other load into the table is under way, where the database does not see to that by itself."""
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..errors import BackendError, CheckError
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Commit, Run
-from ..spec.table import Table
+from ..spec.table import METADATA_NAMES, Table
 from ..strategies.base import CHANGE_LABEL, Change, Replace, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Piped, Pushed, Relation, SchemaChange, Spooled, run_values
@@ -36,6 +36,7 @@ class SqlLoad(Load):
         self.replayed = False
         self._ref = TableRef(table.schema, table.name)
         self._types = {column.name: column.type for column in table.columns}
+        self._keys = tuple(name for name in table.primary_key if name not in METADATA_NAMES)
         self._finished: tuple[Run, Bookmark | None] | None = None
         self._temporary: list[str] = []
         self._waiting: Waiting | None = None
@@ -53,6 +54,8 @@ class SqlLoad(Load):
                 kind = "VIEW" if once else "TABLE"
                 self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
                 self._temporary.append(f"{kind} {STAGED}")
+                if not once:
+                    self.backend.settle(self.connection, STAGED, self._keys)
             case Frame() | Spooled() | Piped():
                 self._waiting = staged
 
@@ -82,6 +85,8 @@ class SqlLoad(Load):
         """Let rows from outside answer to their name, the first time that they are asked for."""
         if self._waiting is not None:
             kind = self.backend.stage(self.connection, self._waiting, self.table)
+            if kind == "TABLE":
+                self.backend.settle(self.connection, STAGED, self._keys)
             self._temporary.append(f"{kind} {STAGED}")
             self._waiting = None
 
@@ -142,10 +147,12 @@ class SqlLoad(Load):
         fill, *rest = statements
         self.connection.execute(fill.sql)
         self._temporary.append(f"TABLE {CHANGED}")
+        self.backend.settle(self.connection, CHANGED, change.keys)
         label = self.backend.dialect.quote(CHANGE_LABEL)
         counted = self.connection.execute(f"SELECT {label}, COUNT(*) FROM {CHANGED} GROUP BY {label}").fetchall()
         labels = {str(name): int(str(count)) for name, count in counted}
-        self._refuse_ambiguous(change)
+        if not self._is_unique(change.keys):
+            self._refuse_ambiguous(change)
         for statement in rest:
             if statement.is_needed(labels):
                 changed = self.backend.rows_changed(self.connection.execute(statement.sql))
@@ -159,6 +166,14 @@ class SqlLoad(Load):
 
     def _incoming_rows(self) -> int:
         return int(str(self.connection.execute(f"SELECT COUNT(*) FROM {STAGED}").fetchall()[0][0]))
+
+    def _is_unique(self, keys: Sequence[str]) -> bool:
+        """Whether the database itself lets a key stand only once in the table."""
+        actual = self.backend.columns_in(self.connection, self._ref)
+        if actual is None or actual.unique is None:
+            return False
+        groups = [tuple(column.name for column in actual.columns if column.primary_key), *actual.unique]
+        return any(set(group) == set(keys) for group in groups)
 
     def _refuse_ambiguous(self, change: Upsert) -> None:
         """A key that stands several times in the target cannot be told apart."""
