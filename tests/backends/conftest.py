@@ -65,8 +65,12 @@ LANES = (
     # Files can be a source too, but rows in memory are seeded faster.
     *(Lane(system, "spark", BY_NAME["memory"]) for system in SYSTEMS if system.gaps),
 )
-USUAL = ("duckdb_memory", "sqlite", "postgres", "memory", "parquet")
-"""The systems that every test runs on; tests that say `everywhere` run on all of them."""
+USUAL = {
+    "pushed": ("duckdb_memory", "sqlite", "postgres"),
+    "copied": ("sqlite", "postgres"),
+    "spark": ("duckdb_memory", "memory", "parquet"),
+}
+"""The systems that every test runs on, each way of rows; tests that say `everywhere` run on all of them."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -76,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     mode = getattr(metafunc.module, "MODE", None)
     whole = getattr(metafunc.function, "everywhere", False)
     concerned = getattr(metafunc.function, "concerned", lambda lane: True)
-    lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL)]
+    lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL[lane.path])]
     lanes = [lane for lane in lanes if concerned(lane)]
     marks = {"pushed": (), "copied": (), "spark": (pytest.mark.slow,)}
     metafunc.parametrize(
