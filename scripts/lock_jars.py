@@ -30,7 +30,7 @@ def main() -> None:
             jar["file"] = file_name(str(jar["coordinate"]))
             file = Path(folder, str(jar["file"]))
             if not file.is_file():
-                raise SystemExit(f"{jar['coordinate']} could not be fetched: {complaints}")
+                raise SystemExit(f"{jar['coordinate']} could not be fetched: {'; '.join(complaints)}")
             jar["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
             jar["bytes"] = file.stat().st_size
     LOCK.write_text(tomlkit.dumps(lock), encoding="utf-8")

@@ -19,7 +19,7 @@ _MAVEN = "http://ant.apache.org/ivy/maven"
 _CONNECT_MILLIS, _READ_MILLIS = 15_000, 60_000
 
 
-def run_ivy(coordinates: Sequence[str], folder: Path, settings: Path | None) -> str:
+def run_ivy(coordinates: Sequence[str], folder: Path, settings: Path | None) -> list[str]:
     """Fetch jars into `folder`, none of what they depend on; gives what Ivy complained about.
 
     Ivy's exit code does not tell a jar that is missing: the caller looks at the files.
@@ -48,7 +48,7 @@ def run_ivy(coordinates: Sequence[str], folder: Path, settings: Path | None) -> 
             )
         except OSError as error:
             raise JarError(f"Ivy, which fetches jars, could not be run: {error}") from error
-    return "; ".join(_complaints(done.stdout + done.stderr))
+    return _complaints(done.stdout + done.stderr)
 
 
 def file_name(coordinate: str) -> str:
@@ -87,7 +87,7 @@ def _complaints(said: str) -> list[str]:
     """The lines that tell something, each once; the frames around them and the help page do not."""
     lines = (re.sub(r"^(ERROR|WARN):?\s*", "", line.strip(" \t:*")) for line in said.splitlines())
     telling = [line for line in lines if re.search(r"[a-z]{3}", line) and not _CHATTER.search(line)]
-    return list(dict.fromkeys(telling))[-6:]
+    return list(dict.fromkeys(telling))
 
 
 _CHATTER = re.compile(

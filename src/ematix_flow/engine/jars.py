@@ -157,14 +157,15 @@ class JarStore:
             _now.remove(now)
             shutil.rmtree(part, ignore_errors=True)
 
-    def _check(self, jar: Jar, file: Path, complaints: str) -> None:
+    def _check(self, jar: Jar, file: Path, complaints: Sequence[str]) -> None:
         where = f"from the repositories of {self.ivy_settings}" if self.ivy_settings else "from the public repository"
         hint = (
             "set jars.ivy_settings to Ivy settings that name a repository you can reach, "
             "or put the jar into a folder and set jars.folder to it"
         )
         if not file.is_file():
-            said = f": {complaints}" if complaints else ""
+            about = [each for each in complaints if jar.coordinate.split(":")[1] in each] or complaints
+            said = f": {'; '.join(about[-2:])}" if about else ""
             raise JarError(f"the jar {jar.file} ({jar.coordinate}) could not be fetched {where}{said}", hint=hint)
         if (found := _sha256(file)) != jar.sha256:
             message = f"the jar {jar.file} ({jar.coordinate}) that came {where} is not the one of the lock"
