@@ -11,10 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 from . import data
+from .postgres import postgres_section
 
 ROOT = Path(__file__).resolve().parent.parent
 MODES = ("append", "truncate", "merge", "scd2")
@@ -29,7 +31,19 @@ CONTENDERS = {
 def main() -> None:
     """Measure, print, and with --write keep the page."""
     arguments = _arguments()
-    lines = [
+    only = ["start"] if arguments.quick else arguments.only
+    lines = []
+    for name, section in SECTIONS.items():
+        if not only or name in only:
+            lines += section(arguments)
+    print("\n".join(lines))
+    if arguments.write:
+        head = [] if only else _head(arguments)
+        _write(head, lines)
+
+
+def _head(arguments: argparse.Namespace) -> list[str]:
+    return [
         "# Benchmarks",
         "",
         (
@@ -42,14 +56,24 @@ def main() -> None:
         ),
         "",
     ]
-    lines += start_table()
-    if not arguments.quick:
-        lines += strategy_tables(arguments.rows, arguments.repeat)
-        lines += memory_table(arguments.large)
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if arguments.write:
-        (ROOT / "docs" / "benchmarks.md").write_text(text, encoding="utf-8")
+
+
+def _write(head: list[str], lines: list[str]) -> None:
+    """Put the sections into the page: over those of the same titles, or at the end; a head begins a new page."""
+    page = ROOT / "docs" / "benchmarks.md"
+    kept = _by_title(head or page.read_text(encoding="utf-8").splitlines())
+    sections = kept | _by_title(lines)
+    page.write_text("\n".join(line for each in sections.values() for line in each) + "\n", encoding="utf-8")
+
+
+def _by_title(lines: list[str]) -> dict[str, list[str]]:
+    sections: dict[str, list[str]] = {}
+    title = ""
+    for line in lines:
+        if line.startswith("## "):
+            title = line
+        sections.setdefault(title, []).append(line)
+    return sections
 
 
 def start_table() -> list[str]:
@@ -113,6 +137,14 @@ def memory_table(rows: int) -> list[str]:
     return lines
 
 
+SECTIONS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
+    "start": lambda _: start_table(),
+    "strategies": lambda arguments: strategy_tables(arguments.rows, arguments.repeat),
+    "memory": lambda arguments: memory_table(arguments.large),
+    "postgres": postgres_section,
+}
+
+
 def _best(contender: str, system: str, mode: str, rows: int, repeat: int) -> dict[str, float]:
     runs = []
     for _ in range(repeat):
@@ -155,8 +187,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows per load of the strategies")
     parser.add_argument("--large", type=int, default=20_000_000, help="rows of the memory table's larger load")
     parser.add_argument("--repeat", type=int, default=2, help="runs of each case; the best one counts")
+    parser.add_argument("--only", action="append", choices=SECTIONS, help="only this section; may be repeated")
     parser.add_argument("--quick", action="store_true", help="only the start-up table")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md too")
+    group = parser.add_argument_group("postgres")
+    group.add_argument("--pg-rows", type=int, default=2_000_000, help="rows of the bulk loads")
+    group.add_argument("--wide", action="store_true", help="thirty columns instead of six in the bulk loads")
+    group.add_argument("--pg-held", type=int, default=1_000_000, help="rows of the table that changes are merged into")
+    group.add_argument("--pg-changes", type=int, default=100_000, help="rows that are merged")
+    group.add_argument("--pg-small", type=int, default=10_000, help="rows of the small load")
     return parser.parse_args()
 
 

@@ -44,6 +44,9 @@ __all__ = [
 PROJECT_FILE = ".ematix-flow.toml"
 """The name of the project's file."""
 
+_SECTIONS = ("jars", "project", "spark")
+"""What the project's file has beside connections."""
+
 _DOORS = frozenset({"check_connection", "connect"})
 
 
@@ -134,6 +137,14 @@ class Settings:
     """The memory of Spark's driver."""
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False, metadata=_setting("spark.conf", _to_texts))
     """Further Spark settings, passed on as they are."""
+    jars_folder: Path | None = field(
+        default=None, metadata=_setting("jars.folder", _to_path, "EMATIX_FLOW_JARS_FOLDER")
+    )
+    """Where the jars for Spark are; without it they are fetched once and kept in the cache folder."""
+    jars_ivy_settings: Path | None = field(
+        default=None, metadata=_setting("jars.ivy_settings", _to_path, "EMATIX_FLOW_JARS_IVY_SETTINGS")
+    )
+    """A file of Ivy settings that names the repository to fetch jars from, instead of the public one."""
     verbose: bool = field(default=False, metadata=_setting("project.verbose", _to_flag, "EMATIX_FLOW_VERBOSE"))
     """Whether Spark's own log is shown."""
     project_dir: Path = field(default_factory=Path.cwd)
@@ -147,7 +158,7 @@ class Settings:
         directory = (cwd or Path.cwd()).absolute()
         file = _read_project(directory)
         known = [each for each in fields(cls) if "key" in each.metadata]
-        for section in ("project", "spark"):
+        for section in _SECTIONS:
             keys = [each.metadata["key"] for each in known if each.metadata["key"].startswith(section)]
             file.check_keys([key.partition(".")[2] for key in keys], section)
         for flag in flags:
@@ -224,7 +235,7 @@ def _find_setting(metadata: Mapping[str, object], flag: object, name: str, file:
 
 def _read_project(directory: Path) -> TomlFile:
     file = read_toml(directory / PROJECT_FILE)
-    file.check_keys(("connection", "connections", "project", "spark"))
+    file.check_keys(("connection", "connections", *_SECTIONS))
     return file
 
 

@@ -22,6 +22,7 @@
     │   ├── StepError (ValueError)         a step after the load failed; the load is committed
     │   └── LeaseLostError                 another process owns the run now
     ├── SessionError                       Spark could not start or died
+    │   └── JarError                       a jar that Spark needs cannot be had
     └── MissingExtraError (ImportError)    an optional package is not installed
 
 Each error has a stable ``code`` (an anchor in ``docs/errors.md``), a ``message``, an optional ``hint`` that says what
@@ -45,6 +46,7 @@ __all__ = [
     "DriftError",
     "DuplicateNameError",
     "FlowError",
+    "JarError",
     "LeaseLostError",
     "MissingExtraError",
     "MissingSourceError",
@@ -242,6 +244,12 @@ class SessionError(FlowError, RuntimeError):
     """Spark could not start, or died."""
 
     code = "session.failed"
+
+
+class JarError(SessionError):
+    """A jar that Spark needs cannot be had, or is not the one that was locked."""
+
+    code = "session.jar"
 
 
 class MissingExtraError(FlowError, ImportError):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
 from .backends.lake_connection import DeltaLocalConnection
@@ -45,6 +46,7 @@ class OpenSystems:
     def __init__(self, registry: Registry, folder: Path, workshop: Workshop) -> None:
         self._registry, self._folder, self._workshop = registry, folder, workshop
         self._backends: dict[str, Backend] = {}
+        self._opened: WeakSet[Backend] = WeakSet()
 
     def connections(self) -> list[Found]:
         """Every connection that can be found, with its origin."""
@@ -61,7 +63,7 @@ class OpenSystems:
     def backend(self, name: str) -> Backend:
         """The system behind a connection, its references filled; kept until all are closed."""
         if name not in self._backends:
-            self._backends[name] = self._placed(self._connection(name).resolve(expand)).open(self._workshop)
+            self._backends[name] = self._open(self._placed(self._connection(name).resolve(expand)))
         return self._backends[name]
 
     def of(
@@ -97,6 +99,10 @@ class OpenSystems:
                 problem = problem or error
         return Foreseen(found[1] if named == pipeline.target_connection else found[0], found[1], problem)
 
+    def jar_groups(self) -> tuple[str, ...]:
+        """The groups of jars that the systems need which are open, lent ones among them."""
+        return tuple(sorted({group for each in (*self._opened, *self._backends.values()) for group in each.jars}))
+
     def connect(self, name: str, url: str | None, on_close: Callable[[], None] | None = None) -> Handle:
         """An open handle of a connection; with `url`, of the system that it names, whatever is declared.
 
@@ -108,11 +114,11 @@ class OpenSystems:
         connection = self._placed(found.connection.resolve(expand))
         kept = self._backends.get(name)
         if url is None and kept is None:
-            kept = self._backends[name] = connection.open(self._workshop)
+            kept = self._backends[name] = self._open(connection)
         if url is None and kept is not None and kept.connection == connection:
             handle = Handle(kept, on_close=on_close)
         else:  # a system that is not the project's, or one whose declaration has changed since
-            backend: Backend = connection.open(self._workshop)
+            backend = self._open(connection)
             handle = Handle(backend, on_close=backend.close)
         try:
             handle.ping()
@@ -147,6 +153,12 @@ class OpenSystems:
         for backend in self._backends.values():
             backend.close()
         self._backends.clear()
+        self._opened.clear()
+
+    def _open(self, connection: Connection) -> Backend:
+        backend: Backend = connection.open(self._workshop)
+        self._opened.add(backend)
+        return backend
 
     def _closed(self, name: str) -> Backend:
         backend: Backend = self._placed(self._connection(name)).open(self._workshop)

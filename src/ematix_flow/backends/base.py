@@ -266,7 +266,7 @@ class Backend(ABC):
 
     can: ClassVar[Capabilities]
     jars: ClassVar[tuple[str, ...]] = ()
-    """Maven coordinates the Spark session must have before this backend works."""
+    """Groups of the jar lock that the Spark session must have before this backend works."""
     dialect: ClassVar[Dialect]
     """How queries over `incoming` and `target` are spelled here."""
 

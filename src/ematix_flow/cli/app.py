@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import config, connections, doctor, init, pipelines, preview, run, runs, secrets, transform, validate, watermark
+from . import (
+    config,
+    connections,
+    doctor,
+    init,
+    jars,
+    pipelines,
+    preview,
+    run,
+    runs,
+    secrets,
+    transform,
+    validate,
+    watermark,
+)
 
 app = typer.Typer(
     name="flow",
@@ -26,6 +40,7 @@ app.command("doctor")(doctor.run_doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(transform.app, name="transform")
 app.add_typer(connections.app, name="connections")
+app.add_typer(jars.app, name="jars")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(watermark.app, name="watermark")
 

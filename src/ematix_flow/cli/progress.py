@@ -1,4 +1,4 @@
-"""What a run is doing, shown on stderr while it runs: its step, and Spark's tasks where Spark works."""
+"""What a run is doing, shown on stderr while it runs: its step, Spark's tasks, and jars that are being fetched."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from .workspace import users_prints
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from ..engine.activity import Activity
+    from ..engine.jars import Fetching
     from ..project import Project
 
 _POLL_SECONDS = 0.25
@@ -39,6 +41,20 @@ def watched(project: Project, *, verbose: bool = False) -> Iterator[None]:
                 yield
         else:
             yield
+
+
+@contextmanager
+def fetch_watched() -> Iterator[None]:
+    """Show on a terminal how the fetching of jars inside the block goes."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    line = _FetchLine(notices())
+    try:
+        with line.bar:
+            yield
+    finally:
+        line.close()
 
 
 def _tell(console: Console, event: Event) -> None:
@@ -70,18 +86,8 @@ class _Display:
     """A line that follows one run."""
 
     def __init__(self, project: Project, console: Console) -> None:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
         self._project = project
-        self.bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[tasks]}", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-        )
+        self.bar = _bar(console)
         self._line = self.bar.add_task("planning", total=None, tasks="")
         self._ended = threading.Event()
         self._poll = threading.Thread(target=self._follow_spark, name="spark-activity", daemon=True)
@@ -107,6 +113,7 @@ class _Display:
 
     def _follow_spark(self) -> None:
         from ..engine.activity import activity
+        from ..engine.jars import fetching
         from ..engine.session import is_running
 
         self.bar.update(self._line, tasks="starting Spark")
@@ -114,9 +121,59 @@ class _Display:
             # Asking for a session that does not run would start one, and that is for the run to do.
             if is_running():
                 self._show_tasks(activity(self._project.workshop.spark()))
+            elif (jars := fetching()) is not None:
+                _show_jars(self.bar, jars)
+            else:
+                self.bar.tasks[0].total = None
+                self.bar.update(self._line, tasks="starting Spark")
 
     def _show_tasks(self, doing: Activity) -> None:
         text = f"Spark tasks {doing.tasks_done}/{doing.tasks_total}" if doing.tasks_total else ""
         # `update` takes None for "as it was"; here it means that nobody knows how much there is to do.
         self.bar.tasks[0].total = doing.tasks_total or None
         self.bar.update(self._line, completed=doing.tasks_done, tasks=text)
+
+
+class _FetchLine:
+    """A line that follows the fetching of jars."""
+
+    def __init__(self, console: Console) -> None:
+        self.bar = _bar(console)
+        self.bar.add_task("jars", total=None, tasks="looking")
+        self._ended = threading.Event()
+        self._poll = threading.Thread(target=self._follow, name="jars", daemon=True)
+        self._poll.start()
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._ended.set()
+        self._poll.join(timeout=2)
+
+    def _follow(self) -> None:
+        from ..engine.jars import fetching
+
+        while not self._ended.wait(_POLL_SECONDS):
+            if (jars := fetching()) is not None:
+                _show_jars(self.bar, jars)
+
+
+def _bar(console: Console) -> Progress:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[tasks]}", markup=False),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+def _show_jars(bar: Progress, jars: Fetching) -> None:
+    received = jars.received()
+    groups = ", ".join(dict.fromkeys(jar.group for jar in jars.jars))
+    count = f"{len(jars.jars)} jar{'s' if len(jars.jars) > 1 else ''}"
+    text = f"fetching {count} ({groups}): {received / 1e6:.1f} of {jars.size / 1e6:.1f} MB"
+    bar.update(bar.tasks[0].id, completed=received, total=jars.size, tasks=text)

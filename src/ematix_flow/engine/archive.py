@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import config
 from . import jvm
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class ClassArchive:
         """The archive in `cache_dir` that fits this Java, the installed Spark and `jars`."""
         from pyspark import __version__ as spark_version
 
-        facts = [_spark_home(), str(java.binary.resolve()), *(_fingerprint(jar) for jar in jars)]
+        facts = [jvm.spark_home(), str(java.binary.resolve()), *(_fingerprint(jar) for jar in jars)]
         digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
         name = f"spark-{spark_version}-java-{java.version}-{digest}".replace(os.sep, "_")
         return cls(cache_dir / "class-data", name, tuple(jars))
@@ -233,12 +232,6 @@ def _main() -> None:
     if hasattr(os, "nice"):
         os.nice(niceness)
     ClassArchive.of(Path(cache_dir), jvm.find_java(), [Path(jar) for jar in jars])._build_here()
-
-
-def _spark_home() -> str:
-    import pyspark
-
-    return config.environment("SPARK_HOME") or str(Path(pyspark.__file__).parent)
 
 
 def _fingerprint(jar: Path) -> str:

@@ -30,10 +30,12 @@ __all__ = [
     "Java",
     "RunningSpark",
     "find_java",
+    "has_class",
     "is_local",
     "is_running",
     "java_options",
     "open_log",
+    "spark_home",
     "start",
     "telling_lines",
 ]
@@ -150,6 +152,22 @@ def _interrupts_later() -> Iterator[list[int]]:
 def is_local(master: str) -> bool:
     """Whether `master` runs everything inside the one Java process."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def spark_home() -> str:
+    """The folder of the Spark that is used."""
+    import pyspark
+
+    return config.environment("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether a session has a Java class; True where that cannot be known."""
+    java = getattr(spark, "_jvm", None) if hasattr(spark, "_sc") else None  # a Connect session has no Java here
+    if java is None:
+        return True
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    return loader.getResource(f"{name.replace('.', '/')}.class") is not None
 
 
 def java_options(options: Iterable[str]) -> str:

@@ -10,12 +10,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import SessionError
 from . import archive, jvm
+from .jars import JarStore, group_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,11 @@ class SessionOptions:
     conf: Mapping[str, str] = field(default_factory=dict)
     """Further Spark settings; they win over the tuned ones."""
     jars: tuple[Path, ...] = ()
+    """Jars for the class path, beside those of `groups`."""
+    groups: tuple[str, ...] = ()
+    """Groups of the jar lock that the session must have."""
+    store: JarStore | None = None
+    """Where the jars of `groups` are; below `cache_dir` unless given."""
     verbose: bool = False
     """Show what Java and Spark print, instead of keeping errors in a log file."""
     fast_start: bool = False
@@ -53,7 +59,7 @@ def open_session(options: SessionOptions) -> SparkSession:
     """
     with _process.lock:
         if _process.given is not None:
-            return _process.given if _is_alive(_process.given) else _refuse_stopped()
+            return _fitting(_process.given, options) if _is_alive(_process.given) else _refuse_stopped()
         started = _process.started
         if started is not None and started.running.is_alive():
             _refuse_other_options(started.options, options)
@@ -61,7 +67,7 @@ def open_session(options: SessionOptions) -> SparkSession:
         _drop_started()
         users = _users_session()
         if users is not None:
-            return users
+            return _fitting(users, options)
         _process.started = _start(options)
         return _process.started.running.spark
 
@@ -140,6 +146,9 @@ def _start(options: SessionOptions) -> _Started:
             hint="create the session with SparkSession.builder.remote(…) and hand it over with use_session(spark)",
         )
     java = jvm.find_java()
+    if options.groups:
+        store = options.store or JarStore(options.cache_dir / "jars")
+        options = replace(options, jars=(*options.jars, *store.paths(options.groups)))
     classes = archive.ClassArchive.of(options.cache_dir, java, options.jars) if _wants_archive(options) else None
     scratch = _open_scratch()
     try:
@@ -323,6 +332,18 @@ def _refuse_stopped() -> SparkSession:
     )
 
 
+def _fitting(spark: SparkSession, options: SessionOptions) -> SparkSession:
+    """A session that somebody else made, which must have what the jars of `options` bring."""
+    for group in options.groups:
+        if not jvm.has_class(spark, group_class(group)):
+            raise SessionError(
+                f"the Spark session that runs lacks the jars of {group!r}: it has no {group_class(group)}",
+                hint=f"`flow jars fetch {group}` says where they are: start the session with them in "
+                "spark.driver.extraClassPath, or call close_session() and let a new one start",
+            )
+    return spark
+
+
 def _refuse_other_options(running: SessionOptions, asked: SessionOptions) -> None:
     differences = [
         f"{name} is {getattr(running, name)!r}, asked for {getattr(asked, name)!r}"
@@ -331,6 +352,7 @@ def _refuse_other_options(running: SessionOptions, asked: SessionOptions) -> Non
     ]
     differences += [f"{key} differs" for key, value in asked.conf.items() if running.conf.get(key) != value]
     differences += [f"{jar.name} is not loaded" for jar in asked.jars if jar not in running.jars]
+    differences += [f"the jars of {group!r} are not loaded" for group in asked.groups if group not in running.groups]
     if differences:
         raise SessionError(
             "Spark already runs in this process with other options: " + "; ".join(differences),
