@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from ..errors import BackendError, ConflictError, ConnectError, FlowError
 from ..spec.place import TableRef
@@ -38,6 +38,9 @@ class PostgresBackend(SqlBackend):
     can = Capabilities(pushed=True, takes_frames=True, takes_typed=True, exports=True, enforces_keys=True)
     dialect = PostgresDialect()
     connection: PostgresConnection
+
+    BEGIN: ClassVar[str] = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    """A load that has waited for its turn must see what the load before it left, whatever the database's default."""
 
     def connect(self) -> SqlConnection:
         psycopg = optional("psycopg", extra="postgres")
@@ -101,7 +104,9 @@ class PostgresBackend(SqlBackend):
             lines += [str(each) for each in (diagnosis.message_detail, diagnosis.message_hint) if each]
             lines += re.findall(r"^LINE \d+: .*$", str(error), re.MULTILINE)
         text = f"{where}: {'. '.join(line.rstrip('.') for line in lines)}"
-        if code in ("40001", "40P01", "55P03"):
+        # What somebody else makes at the same moment is missing for us, and yet we cannot make it.
+        made_twice = code == "23505" and diagnosis is not None and diagnosis.schema_name == "pg_catalog"
+        if made_twice or code in ("40001", "40P01", "55P03", "42P06", "42P07"):
             return ConflictError(text, hint="another transaction was in the way; run again")
         if code.startswith(("08", "28", "3D", "53", "57")) or (not code and _is_lost(error)):
             hint = "check the URL, that the server runs, and that this user may connect"
@@ -117,7 +122,7 @@ class PostgresBackend(SqlBackend):
         return self.dialect.quote(name)
 
     def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
-        name = self.dialect.literal(self.relation_sql(table), Text()).sql("postgres")
+        name = self._text(self.relation_sql(table))
         rows = connection.execute(
             "SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.attnum "
             f"FROM pg_attribute AS a WHERE a.attrelid = to_regclass({name}) AND a.attnum > 0 AND NOT a.attisdropped "
@@ -204,10 +209,26 @@ class PostgresBackend(SqlBackend):
             connection, f"COPY {target} ({names}) FROM STDIN (FORMAT binary)", encoded(staged, types, constants)
         )
 
+    def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
+        """Looks first: PostgreSQL asks for the right to create even where there is nothing to do."""
+        # A function such as to_regnamespace may answer from memory what was true before the wait.
+        found = f"SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = CAST({self._text(schema)} AS name)"
+        if not connection.execute(found).fetchall():
+            self._wait_for(connection, f"schema {schema}")
+            if not connection.execute(found).fetchall():
+                connection.execute(f"CREATE SCHEMA {self.dialect.quote(schema)}")
+
     def take_turn(self, connection: SqlConnection, table: TableRef) -> None:
         """Loads into one table take turns; other writers and all readers go on."""
-        name = self.dialect.literal(f"ematix_flow:{table}", Text()).sql("postgres")
+        self._wait_for(connection, str(table))
+
+    def _wait_for(self, connection: SqlConnection, what: str) -> None:
+        """Have something to oneself, among all that ask like this, until the transaction ends."""
+        name = self._text(f"ematix_flow:{what}")
         connection.execute(f"SELECT pg_advisory_xact_lock(hashtextextended({name}, 0))")
+
+    def _text(self, text: str) -> str:
+        return self.dialect.literal(text, Text()).sql("postgres")
 
     def copy_in(self, connection: SqlConnection, sql: str, chunks: Iterable[bytes]) -> int:
         """Send the bytes of a COPY in the transaction that is open; gives the number of rows."""

@@ -278,6 +278,7 @@ class SqlBackend(Backend):
     def change_schema(self, table: TableRef, decide: Callable[[Actual | None], SchemaChange | None]) -> None:
         """Look at a table and change it as `decide` says, in one transaction."""
         with self.session() as connection, self.transaction(connection):
+            self.take_turn(connection, table)
             change = decide(self.columns_in(connection, table))
             if change is not None:
                 change_table(self, connection, change)
