@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ import pytest
 from ematix_flow import BigInt, Project, Text, ematix, pk
 from ematix_flow.config import Settings
 from ematix_flow.connections import PostgresConnection, register_connection
-from ematix_flow.errors import ConflictError, FlowError
+from ematix_flow.errors import ConflictError
 from ematix_flow.spec.registry import Registry
 from tests.servers import empty_postgres
 
@@ -61,21 +62,15 @@ def load(project: Project, *, table: str = "orders", token: str | None = None, n
 
 def at_once(works: Sequence[Callable[[], object]]) -> list[Any]:
     """What each gives, all of them begun together."""
-    start, given = threading.Barrier(len(works)), [None] * len(works)
+    start = threading.Barrier(len(works))
 
-    def begin(number: int) -> None:
+    def begin(work: Callable[[], object]) -> object:
         start.wait()
-        try:
-            given[number] = works[number]()  # type: ignore[call-overload]
-        except BaseException as error:
-            given[number] = error  # type: ignore[call-overload]
+        return work()
 
-    threads = [threading.Thread(target=begin, args=(number,)) for number in range(len(works))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return given
+    with ThreadPoolExecutor(len(works)) as pool:
+        begun = [pool.submit(begin, work) for work in works]
+    return [each.exception() or each.result() for each in begun]
 
 
 def select(url: str, sql: str) -> list[tuple[Any, ...]]:
@@ -146,14 +141,12 @@ def test_declared_tables_may_be_ensured_at_once(url: str) -> None:
 
 
 def test_a_schema_that_somebody_else_makes_meanwhile_is_a_conflict_and_the_next_run_uses_it(url: str) -> None:
-    with psycopg.connect(url) as other, opened(url) as project:
+    with psycopg.connect(url) as other, opened(url) as project, ThreadPoolExecutor(1) as pool:
         other.execute("CREATE SCHEMA mart")
-        thread, given = begun(lambda: load(project))
+        loading = pool.submit(load, project)
         wait_for_a_waiting_load(url)
         other.commit()
-        thread.join()
-        assert isinstance(given[0], FlowError)
-        assert given[0].transient
+        assert isinstance(loading.result(), ConflictError)
         assert load(project)["status"] == "success"  # type: ignore[index]
 
 
@@ -185,15 +178,14 @@ def test_a_lock_that_nobody_lets_go_of_is_a_conflict_after_its_time(url: str) ->
 def test_a_deadlock_is_a_conflict_and_leaves_nothing(url: str) -> None:
     with opened(url) as project:
         load(project)
-        with psycopg.connect(url) as other:
+        with psycopg.connect(url) as other, ThreadPoolExecutor(1) as pool:
             # Only the load looks for deadlocks, so that it is the one that gives way.
             other.execute("SET deadlock_timeout = '1h'")
             other.execute("LOCK TABLE mart.orders IN ACCESS EXCLUSIVE MODE")
-            thread, given = begun(lambda: load(project, note="b"))
+            loading = pool.submit(load, project, note="b")
             wait_for_a_waiting_load(url)
             other.execute(TURN)
-            thread.join()
-        assert isinstance(given[0], ConflictError)
+            assert isinstance(loading.result(), ConflictError)
         assert select(url, "SELECT note FROM mart.orders") == [("a",)]
 
 
@@ -203,21 +195,6 @@ def test_a_database_that_reads_repeatably_by_default_changes_nothing(url: str) -
         given = at_once([partial(load, project, token="day", note="b") for project in projects])
     assert sorted(bool(each.get("replayed")) for each in given) == [False, True, True]
     assert select(url, "SELECT note FROM mart.orders") == [("b",)]
-
-
-def begun(work: Callable[[], object]) -> tuple[threading.Thread, list[Any]]:
-    """Work that goes on beside the test, and the list that its outcome comes into."""
-    given: list[Any] = []
-
-    def keep() -> None:
-        try:
-            given.append(work())
-        except BaseException as error:
-            given.append(error)
-
-    thread = threading.Thread(target=keep)
-    thread.start()
-    return thread, given
 
 
 def wait_for_a_waiting_load(url: str) -> None:
