@@ -17,7 +17,7 @@ from sqlglot import exp
 from ..errors import BackendError, FlowError
 from ..spec.connection import Connection
 from ..spec.place import Place, Prefix, Query, TableRef
-from ..spec.run import Commit
+from ..spec.run import Commit, Run
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Change
 from .base import Actual, Backend, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange, Spooled
@@ -52,6 +52,8 @@ class SqlBackend(Backend):
     def __init__(self, connection: Connection, workshop: Workshop) -> None:
         super().__init__(connection, workshop)
         self._held: ContextVar[SqlConnection | None] = ContextVar("held", default=None)
+        self.untold: dict[str, Run] = {}
+        """Runs that ended while the database could not be told, by their id."""
 
     @property
     def ledger(self) -> SqlLedger:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ..errors import FlowError
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Run
 from ..spec.table import Column, Table
@@ -86,15 +87,24 @@ class SqlLedger(Ledger):
 
     def start(self, run: Run) -> None:
         """Record that `run` began, and close the records of dead processes."""
+        untold = list(self.backend.untold.values())
         with self.backend.session() as connection, self.backend.transaction(connection):
             self._prepare(connection)
+            for ended in untold:
+                self._replace_run(connection, ended, only_running=True)
             self._reap(connection, run)
             self._insert(connection, HISTORY, _history_row(run))
+        for ended in untold:
+            self.backend.untold.pop(ended.run_id, None)
 
     def end(self, run: Run) -> None:
-        """Record how a run ended that committed nothing."""
-        with self.backend.session() as connection, self.backend.transaction(connection):
-            self._replace_run(connection, run, only_running=True)
+        """Record how a run ended that committed nothing; where that fails, the next run of this process does it."""
+        try:
+            with self.backend.session() as connection, self.backend.transaction(connection):
+                self._replace_run(connection, run, only_running=True)
+        except FlowError:
+            self.backend.untold[run.run_id] = run
+            raise
 
     def bookmark(self, pipeline: str) -> Bookmark | None:
         """The committed bookmark of `pipeline`."""
