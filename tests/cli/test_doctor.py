@@ -24,7 +24,7 @@ def test_each_connection_has_its_row_and_a_failure_exits_with_1(flow: Flow) -> N
     assert rows["warehouse"][1:3] == ["duckdb", "ok"]
     assert rows["lost"][1:3] == ["duckdb", "fail"]
     assert "the folder" in rows["lost"][4]
-    assert rows["elsewhere"][1:3] == ["postgres", "skip"]
+    assert rows["elsewhere"][1:3] == ["postgres", "fail"]
     assert rows["java"][1] == rows["pyspark"][1] == rows["cache"][1] == "machine"
     assert rows["pyspark"][2] == "ok"
     assert "hunter2" not in result.output

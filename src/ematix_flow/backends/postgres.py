@@ -15,10 +15,12 @@ from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
-from .base import Actual, ActualColumn, Backend, Brought, Capabilities, QueryColumn
+from .base import Actual, ActualColumn, Backend, Brought, Capabilities, Fact, QueryColumn
 from .optional import optional
 from .postgres_copy import carried_sql, copy_out, encoded
-from .postgres_dialect import LOWER, REFUSE, UPPER, PostgresDialect
+from .postgres_dialect import PostgresDialect
+from .postgres_facts import facts_of
+from .postgres_functions import needed
 from .server_connection import PostgresConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor
 from .sql_change import STAGED
@@ -65,6 +67,10 @@ class PostgresBackend(SqlBackend):
                 "SELECT current_setting('server_version'), current_database()"
             ).fetchall()[0]
         return f"PostgreSQL {str(version).split()[0]}, database {database}"
+
+    def facts(self) -> Sequence[Fact]:
+        with self.session() as connection:
+            return facts_of(connection)
 
     def same_system(self, other: Backend) -> bool:
         """One server, one database, one user: another user may see what this one must not."""
@@ -160,7 +166,7 @@ class PostgresBackend(SqlBackend):
             with closing(dbapi.connect(_libpq_url(self.connection.url))) as opened, opened.cursor() as cursor:
                 for setting in self._settings().split("; "):
                     cursor.execute(setting)
-                for make in _needed(sql).values():
+                for make in needed(sql).values():
                     cursor.execute(make)
                 cursor.execute(carried_sql(columns, self.dialect, sql))
                 copy_out(cursor.fetch_record_batch(), folder / "rows.parquet", columns, self.dialect)
@@ -259,7 +265,7 @@ class _Connection:
 
     def execute(self, sql: str, /) -> SqlCursor:
         """Run one statement."""
-        for name, make in _needed(sql).items():
+        for name, make in needed(sql).items():
             if name not in self._made:
                 self.psycopg.execute(make)
                 self._made.add(name)
@@ -271,38 +277,6 @@ class _Connection:
     def close(self) -> None:
         """Let go of the database."""
         self.psycopg.close()
-
-
-# What the database's own LOWER and UPPER know of letters depends on its locale: one that knows all of Unicode is asked.
-_CASED = """
-DO $$ DECLARE chosen text; BEGIN
-  SELECT quote_ident(collname) INTO chosen FROM pg_collation
-  WHERE collname IN ('pg_unicode_fast', 'und-x-icu', 'pg_c_utf8', 'C.utf8', 'en_US.utf8')
-  AND collnamespace = 'pg_catalog'::regnamespace AND collencoding IN (-1, pg_char_to_encoding('UTF8'))
-  ORDER BY array_position(ARRAY['pg_unicode_fast', 'und-x-icu', 'pg_c_utf8', 'en_US.utf8', 'C.utf8'], collname::text)
-  LIMIT 1;
-  IF chosen IS NULL THEN
-    RAISE EXCEPTION 'this server has no collation that knows the letters of Unicode'
-    USING HINT = 'let Spark clean the rows: force_path=''cross_db''';
-  END IF;
-  EXECUTE format('CREATE OR REPLACE FUNCTION pg_temp.ematix_%1$s(text) RETURNS text LANGUAGE sql IMMUTABLE '
-    'PARALLEL SAFE AS ''SELECT %1$s($1 COLLATE %2$s)''', '{word}', chosen);
-END $$
-"""
-_REFUSE = """
-CREATE OR REPLACE FUNCTION pg_temp.ematix_refuse(text, anyelement) RETURNS anyelement LANGUAGE plpgsql VOLATILE AS $$
-BEGIN RAISE EXCEPTION USING MESSAGE = $1, ERRCODE = '22000'; END $$
-"""
-_FUNCTIONS = {
-    LOWER: _CASED.replace("{word}", "lower"),
-    UPPER: _CASED.replace("{word}", "upper"),
-    REFUSE: _REFUSE,
-}
-
-
-def _needed(sql: str) -> dict[str, str]:
-    """The functions of the dialect that a statement calls, each with what makes it."""
-    return {name: make for name, make in _FUNCTIONS.items() if name in sql}
 
 
 def _libpq_url(url: str) -> str:
