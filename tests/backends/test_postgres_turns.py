@@ -16,7 +16,7 @@ import pytest
 from ematix_flow import BigInt, Project, Text, ematix, pk
 from ematix_flow.config import Settings
 from ematix_flow.connections import PostgresConnection, register_connection
-from ematix_flow.errors import ConflictError
+from ematix_flow.errors import ConflictError, ConnectError
 from ematix_flow.spec.registry import Registry
 from tests.servers import empty_postgres
 
@@ -173,6 +173,16 @@ def test_a_lock_that_nobody_lets_go_of_is_a_conflict_after_its_time(url: str) ->
         assert select(url, "SELECT note FROM mart.orders") == [("a",)]
         assert [run.status for run in project.runs()] == ["failed", "failed", "success"]
         assert load(project, note="b")["rows_updated"] == 1  # type: ignore[index]
+
+
+def test_a_statement_that_takes_too_long_is_cancelled_and_may_be_tried_again(url: str) -> None:
+    with opened(url, statement_timeout=1) as project:
+        load(project)
+        with psycopg.connect(url) as other, pytest.raises(ConnectError, match="statement timeout") as caught:
+            other.execute("LOCK TABLE mart.orders IN ACCESS EXCLUSIVE MODE")
+            load(project, note="b")
+        assert (caught.value.transient, "statement_timeout=" in str(caught.value.hint)) == (True, True)
+        assert [run.status for run in project.runs()] == ["failed", "success"]
 
 
 def test_a_deadlock_is_a_conflict_and_leaves_nothing(url: str) -> None:

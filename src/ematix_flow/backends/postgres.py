@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
-from ..errors import BackendError, ConflictError, ConnectError, FlowError
+from ..errors import BackendError, ConflictError, ConnectError, FlowError, UnsupportedError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
@@ -107,17 +107,20 @@ class PostgresBackend(SqlBackend):
         lines = [str(error).partition("\n\nQuery was:")[0].strip()]
         if diagnosis is not None and diagnosis.message_primary:
             lines = [diagnosis.message_primary]
-            lines += [str(each) for each in (diagnosis.message_detail, diagnosis.message_hint) if each]
+            lines += [str(diagnosis.message_detail)] if diagnosis.message_detail else []
             lines += re.findall(r"^LINE \d+: .*$", str(error), re.MULTILINE)
         text = f"{where}: {'. '.join(line.rstrip('.') for line in lines)}"
         # What somebody else makes at the same moment is missing for us, and yet we cannot make it.
         made_twice = code == "23505" and diagnosis is not None and diagnosis.schema_name == "pg_catalog"
-        if made_twice or code in ("40001", "40P01", "55P03", "42P06", "42P07"):
+        if made_twice or code in ("40001", "40P01", "55P03"):
             return ConflictError(text, hint="another transaction was in the way; run again")
         if code.startswith(("08", "28", "3D", "53", "57")) or (not code and _is_lost(error)):
             hint = "check the URL, that the server runs, and that this user may connect"
+            if code == "57014":
+                hint = "run again, or let a statement take longer: statement_timeout= of the connection"
             return ConnectError(text, hint=hint, declared_at=self.connection.declared_at)
-        return BackendError(text)
+        kind = UnsupportedError if code == "0A000" else BackendError
+        return kind(text, hint=diagnosis.message_hint if diagnosis is not None else None)
 
     def index_name(self, index: TableRef) -> str:
         """PostgreSQL puts an index beside its table by itself, and cuts names after 63 bytes."""

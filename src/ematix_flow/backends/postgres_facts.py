@@ -13,8 +13,6 @@ from .sql_ledger import SCHEMA
 __all__ = ["facts_of"]
 
 OLDEST = 12
-WHOLE = ("pg_unicode_fast", "und-x-icu")
-"""The collations that know letters which become several."""
 CLOCKS_APART = timedelta(seconds=5)
 
 
@@ -77,12 +75,8 @@ def _temporary(allowed: bool) -> Fact:
 def _letters(collation: str | None) -> Fact:
     name = "letters of lower() and upper()"
     if collation is None:
-        return Fact(
-            name, "no collation knows those of Unicode: Spark has to clean, force_path='spark'", is_warning=True
-        )
-    if collation in WHOLE:
-        return Fact(name, f"collation {collation}")
-    return Fact(name, f"collation {collation}, which turns one letter into one: ß stays ß")
+        return Fact(name, "no collation knows all of Unicode: let Spark clean, force_path='spark'", is_warning=True)
+    return Fact(name, f"collation {collation}")
 
 
 def _clock(ahead: timedelta) -> Fact:

@@ -6,12 +6,12 @@ from .postgres_dialect import LOWER, REFUSE, UPPER
 
 __all__ = ["COLLATION", "needed"]
 
-# What the database's own LOWER and UPPER know of letters depends on its locale: one that knows all of Unicode is asked.
+# What the database's own LOWER and UPPER know of letters depends on its locale, and most turn one letter into one:
+# only these know that ß becomes SS, as all other systems do.
 COLLATION = """FROM pg_collation
-  WHERE collname IN ('pg_unicode_fast', 'und-x-icu', 'pg_c_utf8', 'C.utf8', 'en_US.utf8')
-  AND collnamespace = 'pg_catalog'::regnamespace AND collencoding IN (-1, pg_char_to_encoding('UTF8'))
-  ORDER BY array_position(ARRAY['pg_unicode_fast', 'und-x-icu', 'pg_c_utf8', 'en_US.utf8', 'C.utf8'], collname::text)
-  LIMIT 1"""
+  WHERE collname IN ('pg_unicode_fast', 'und-x-icu') AND collnamespace = 'pg_catalog'::regnamespace
+  AND collencoding IN (-1, pg_char_to_encoding('UTF8'))
+  ORDER BY collname LIMIT 1"""
 """Where the name of that collation is to be read."""
 
 
@@ -24,8 +24,8 @@ _CASED = """
 DO $$ DECLARE chosen text; BEGIN
   SELECT quote_ident(collname) INTO chosen {collation};
   IF chosen IS NULL THEN
-    RAISE EXCEPTION 'this server has no collation that knows the letters of Unicode'
-    USING HINT = 'let Spark clean the rows: force_path=''spark''';
+    RAISE EXCEPTION 'this server has no collation that knows all letters of Unicode (pg_unicode_fast or ICU)'
+    USING ERRCODE = '0A000', HINT = 'let Spark clean the rows: force_path=''spark''';
   END IF;
   EXECUTE format('CREATE OR REPLACE FUNCTION pg_temp.ematix_%1$s(text) RETURNS text LANGUAGE sql IMMUTABLE '
     'PARALLEL SAFE AS ''SELECT %1$s($1 COLLATE %2$s)''', '{word}', chosen);
