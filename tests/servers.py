@@ -54,7 +54,9 @@ class Postgres:
         self._run("pg_ctl", "-D", str(self._data), "-w", "-s", "-m", mode, "stop")
 
     def remove(self) -> None:
-        """Stop the server and remove all that it has."""
+        """Stop the server and remove all that it has; a second time does nothing."""
+        if not self.folder.exists():
+            return
         subprocess.run(
             [self.bin / "pg_ctl", "-D", self._data, "-s", "-m", "immediate", "stop"], check=False, **self._user()
         )

@@ -44,7 +44,9 @@ def _connection(project: Project, found: Found) -> Finding:
         connection = found.connection
         if not connection.can_open():
             raise UnsupportedError(f"this version cannot open {connection.kind} connections")
-        return project.backend(found.name).ping()
+        backend = project.backend(found.name)
+        warnings = [f"{fact.name}: {fact.value}" for fact in backend.facts() if fact.is_warning]
+        return "; ".join([backend.ping(), *warnings])
 
     return _probe(found.name, _kind(found), ask)
 

@@ -3,6 +3,8 @@
 A process forks for every kill point and opens nothing itself but, for loads through Spark, the session: its children
 use the session one after the other, while it waits. A child counts the steps of the run and the statements or file
 names that it changes, and kills itself before the n-th. Other children look at what is left and load again.
+
+All points of a load: ``python -m tests.backends.crash_run pushed postgres merge FOLDER``, with an empty folder.
 """
 
 from __future__ import annotations
@@ -12,23 +14,31 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import Any, Protocol
 
+import psycopg
+
+from ematix_flow.connections import PostgresConnection
 from ematix_flow.strategies.base import EVENT_TIME
 from tests.backends.conftest import BY_NAME
-from tests.backends.lab import Lab, Lane, clock, read_table
+from tests.backends.lab import Lab, Lane, Route, clock, read_table
 from tests.backends.store import Row
 from tests.oracle import Moment, expect
+from tests.servers import postgres
 from tests.spark_session import shared_session
 
 FIRST, CRASHED, NEXT, LAST = "09:00", "10:00", "11:00", "12:00"
 TOKEN = "the load that dies"
+PATIENCE_SECONDS = 60
+IDLE = ("SET ", "SELECT ", "PRAGMA ", "DESCRIBE ", "SAVEPOINT ", "RELEASE ", "ANALYZE ")
+"""How statements begin that change nothing by themselves."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,13 @@ SCENARIOS = {
 }
 
 
+class Listener(Protocol):
+    """Hears of everything that is about to happen."""
+
+    def event(self, text: str) -> None:
+        """Something is about to happen."""
+
+
 class Killer:
     """Ends this process at the n-th event; what the event was stays in a file."""
 
@@ -68,15 +85,76 @@ class Killer:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Ground:
+    """Where the systems of a lab are: below a folder that is copied as it is."""
+
+    def make(self, place: Path) -> None:
+        """A folder for a lab."""
+        place.mkdir()
+
+    def copy(self, base: Path, place: Path) -> None:
+        """Let a second lab begin where the first one stands."""
+        shutil.copytree(base, place)
+
+    def settle(self, place: Path) -> None:
+        """Wait until nothing of the dead process is at work."""
+
+    def remove(self, place: Path) -> None:
+        """Give back what a lab took."""
+        shutil.rmtree(place)
+
+
+class ServerGround(Ground):
+    """Databases of a PostgreSQL server, one for each system of each folder."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.system = replace(BY_NAME["postgres"], connect=self.connect)
+
+    def connect(self, name: str, folder: Path) -> PostgresConnection:
+        """The connection of a lab, whose database must be there."""
+        return PostgresConnection(name, f"{self.url.rpartition('/')[0]}/{self._database(folder.parent)}")
+
+    def make(self, place: Path) -> None:
+        super().make(place)
+        self._execute(f'CREATE DATABASE "{self._database(place)}"')
+
+    def copy(self, base: Path, place: Path) -> None:
+        super().copy(base, place)
+        self.settle(base)
+        copied = f'"{self._database(place)}" TEMPLATE "{self._database(base)}" STRATEGY file_copy'
+        self._execute(f"CREATE DATABASE {copied}")
+
+    def settle(self, place: Path) -> None:
+        """The server rolls back what a client left open, once it sees that the client is gone."""
+        found = f"SELECT COUNT(*) FROM pg_stat_activity WHERE datname = '{self._database(place)}'"
+        deadline = monotonic() + PATIENCE_SECONDS
+        while self._execute(found) != (0,):
+            assert monotonic() < deadline, f"the server still works for {place.name}"
+
+    def remove(self, place: Path) -> None:
+        super().remove(place)
+        self._execute(f'DROP DATABASE "{self._database(place)}" WITH (FORCE)')
+
+    def _database(self, place: Path) -> str:
+        return f"crash_{place.name.replace(' ', '_')}"
+
+    def _execute(self, sql: str) -> Any:
+        # Opened anew each time: a child must not share a connection with the process that forked it.
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(sql)  # type: ignore[call-overload]
+            return cursor.fetchone() if cursor.description else None
+
+
 class Watched:
     """A driver's connection that tells the killer of every statement."""
 
-    def __init__(self, connection: Any, killer: Killer) -> None:
+    def __init__(self, connection: Any, killer: Listener) -> None:
         self._connection, self._killer = connection, killer
 
     def execute(self, sql: str) -> Any:
         # To die before a statement that changes nothing is to die before the next one that does.
-        if not sql.startswith(("SET ", "SELECT ", "PRAGMA ", "DESCRIBE ")):
+        if not sql.startswith(IDLE):
             self._killer.event(sql)
         return self._connection.execute(sql)
 
@@ -84,11 +162,27 @@ class Watched:
         return getattr(self._connection, name)
 
 
-def watch_statements(lab: Lab, killer: Killer) -> None:
+def watch_statements(lab: Lab, killer: Listener) -> None:
     """Let the backend hand out watched connections."""
     backend: Any = lab.target
     real = backend.connect
     backend.connect = lambda: Watched(real(), killer)
+    if hasattr(backend, "copy_in"):
+        watch_copies(backend, killer)
+
+
+def watch_copies(backend: Any, killer: Listener) -> None:
+    """Rows that are sent to the server: before the first and before the last part of them."""
+    real = backend.copy_in
+
+    def parts(sql: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        killer.event(sql)
+        *first, last = chunks
+        yield from first
+        killer.event(f"the end of {sql}")
+        yield last
+
+    backend.copy_in = lambda connection, sql, chunks: real(connection, sql, parts(sql, chunks))
 
 
 def watch_files(_: Lab, killer: Killer) -> None:
@@ -145,7 +239,7 @@ def look(lab: Lab, scenario: Scenario, before: Sequence[Row]) -> dict[str, Any]:
     repaired = said(lab.table()) == final
     token_changed = state == "after" and lab.table() != left
     records = [(run.status, run.error) for run in lab.runs()]
-    # One more run finds nothing to do; through Spark that costs too much to be asked at every point.
+    # One more run finds nothing to do; on other paths that costs too much to be asked at every point.
     repeats = scenario.options["mode"] != "truncate" and lab.lane.path == "pushed"
     if repeats:
         lab.run(at=LAST)
@@ -198,11 +292,13 @@ def in_child(work: Callable[[], Any], answer: Path) -> Any:
     return json.loads(answer.read_text(encoding="utf-8"))
 
 
-def every_point(lane: Lane, name: str, folder: Path, session: Callable[[], Any]) -> list[dict[str, Any]]:
+def every_point(
+    lane: Lane, name: str, folder: Path, session: Callable[[], Any], ground: Ground
+) -> list[dict[str, Any]]:
     """Kill a load before every one of its steps, statements and changes of names, one process each."""
     scenario = SCENARIOS[name]
     base, answer, note = folder / "base", folder / "answer.json", folder / "note.txt"
-    base.mkdir()
+    ground.make(base)
 
     def opened(place: Path) -> Lab:
         return open_lab(lane, scenario, place, session)
@@ -218,12 +314,15 @@ def every_point(lane: Lane, name: str, folder: Path, session: Callable[[], Any])
     found: list[dict[str, Any]] = []
     while True:
         place = folder / f"point {len(found) + 1}"
-        shutil.copytree(base, place)
+        ground.copy(base, place)
         if in_child(partial(death, place, len(found) + 1), answer) is not None:
+            ground.remove(place)
+            ground.remove(base)
             return found
+        ground.settle(place)
         seen = in_child(partial(inspection, place), answer)
         found.append({"statement": note.read_text(encoding="utf-8"), **seen})
-        shutil.rmtree(place)
+        ground.remove(place)
 
 
 def spark_lane(system: str) -> Lane:
@@ -232,27 +331,35 @@ def spark_lane(system: str) -> Lane:
     return Lane(target, "spark", BY_NAME["sqlite"] if target.gaps else None)
 
 
-def _no_spark() -> Any:
-    raise AssertionError("the pushed path needs no Spark")
+def no_spark() -> Any:
+    """What a load asks for that must do without Spark."""
+    raise AssertionError("this path needs no Spark")
 
 
 def load_modules() -> None:
     """What every child needs: loaded here once, while nothing is open yet."""
-    for name in ("duckdb", "pyarrow", "sqlglot.dialects.duckdb", "sqlglot.dialects.sqlite", "sqlglot.optimizer"):
+    for name in ("duckdb", "pyarrow", "pyarrow.parquet", "pgpq", "adbc_driver_postgresql.dbapi", "sqlglot.optimizer"):
         import_module(name)
-    for name in ("backends.duckdb", "backends.sqlite", "engine.plan", "engine.run", "engine.source", "strategies.scd2"):
+    for name in ("duckdb", "sqlite", "postgres"):
+        import_module(f"sqlglot.dialects.{name}")
+        import_module(f"ematix_flow.backends.{name}")
+    for name in ("engine.plan", "engine.run", "engine.source", "strategies.scd2"):
         import_module(f"ematix_flow.{name}")
 
 
-def main(path: str, system: str, name: str, folder: str) -> None:
+def main(path: Route, system: str, name: str, folder: str, server: str = "") -> None:
     load_modules()
-    if path == "pushed":
-        found = every_point(Lane(BY_NAME[system], "pushed"), name, Path(folder), _no_spark)
-    else:
+    ground, target = Ground(), BY_NAME[system]
+    if system == "postgres":
+        ground = ServerGround(server or postgres().url())
+        target = ground.system
+    if path == "spark":
         with contextmanager(shared_session)() as spark:
-            found = every_point(spark_lane(system), name, Path(folder), lambda: spark)
+            found = every_point(spark_lane(system), name, Path(folder), lambda: spark, ground)
+    else:
+        found = every_point(Lane(target, path), name, Path(folder), no_spark, ground)
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:])  # type: ignore[arg-type]

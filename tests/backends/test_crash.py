@@ -6,13 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from ematix_flow.connections import PostgresConnection
+from ematix_flow.errors import ConnectError
 from tests.backends.conftest import BY_NAME
-from tests.backends.crash_run import SCENARIOS
+from tests.backends.crash_run import SCENARIOS, no_spark, watch_statements
+from tests.backends.lab import Lab, Lane, Route, read_table
+from tests.servers import Postgres, postgres
 
 ROOT = Path(__file__).parents[2]
 INTERRUPTED = "interrupted"
@@ -21,6 +28,10 @@ INTERRUPTED = "interrupted"
 PUSHED = [
     *(("pushed", "sqlite", scenario) for scenario in SCENARIOS),
     *(("pushed", "duckdb", scenario) for scenario in ("merge", "first load")),
+]
+SERVER = [
+    *(("pushed", "postgres", scenario) for scenario in ("merge", "scd2", "truncate", "first load")),
+    *(("copied", "postgres", scenario) for scenario in ("merge", "truncate")),
 ]
 SPARK = [("spark", "sqlite", "scd2"), ("spark", "parquet", "append"), ("spark", "parquet", "truncate")]
 STEPS = 4
@@ -59,9 +70,13 @@ def check_point(point: dict[str, Any], *, before: str | None, after: str | None)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "system", "scenario"), PUSHED + SPARK)
+@pytest.mark.parametrize(
+    ("path", "system", "scenario"),
+    [*PUSHED, *SPARK, *(pytest.param(*each, marks=pytest.mark.server) for each in SERVER)],
+)
 def test_a_load_may_die_at_any_moment(path: str, system: str, scenario: str, tmp_path: Path) -> None:
-    done = run_program(path, system, scenario, str(tmp_path))
+    server = [postgres().url()] if system == "postgres" else []
+    done = run_program(path, system, scenario, str(tmp_path), *server)
     assert done.returncode == 0, done.stderr
     points = json.loads(done.stdout)
     marks = ("5", "7") if scenario == "append" else (None, None)
@@ -71,5 +86,68 @@ def test_a_load_may_die_at_any_moment(path: str, system: str, scenario: str, tmp
     assert {point["state"] for point in points} == {"before", "after"}
     moments = [point["statement"] for point in points]
     assert sum(moment.startswith("Step") for moment in moments) == STEPS
-    middle = "os." if BY_NAME[system].gaps else "INSERT INTO"
+    middle = "os." if BY_NAME[system].gaps else "the end of COPY" if is_delivered(path, scenario) else "INSERT INTO"
     assert any(moment.startswith(middle) and "customer" in moment for moment in moments)
+
+
+def is_delivered(path: str, scenario: str) -> bool:
+    """Whether rows go straight into the table."""
+    return (path, scenario) == ("copied", "truncate")
+
+
+class Stopper:
+    """Stops a server, as a crash would, when something happens for the n-th time."""
+
+    def __init__(self, server: Postgres, moment: str, time: int) -> None:
+        self.server, self.moment, self.time = server, moment, time
+
+    def event(self, text: str) -> None:
+        if text.startswith(self.moment):
+            self.time -= 1
+            if self.time == 0:
+                self.server.stop("immediate")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    """A server that nobody else uses."""
+    own = Postgres()
+    yield own
+    own.remove()
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("path", "mode", "moment", "time"),
+    [
+        ("pushed", "merge", 'INSERT INTO "shop"."customer"', 1),
+        ("pushed", "scd2", "COMMIT", 2),  # the first one is that of the record
+        ("copied", "truncate", 'the end of COPY "shop"."customer"', 1),
+    ],
+)
+def test_a_server_may_fall_in_the_middle_of_a_load(
+    path: Route, mode: str, moment: str, time: int, server: Postgres, tmp_path: Path
+) -> None:
+    # What this server commits is safe, unlike on the one that other tests share.
+    url = f"{server.url()}?options=-csynchronous_commit%3Don"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS shop, raw, ematix_flow CASCADE")
+    system = replace(BY_NAME["postgres"], connect=lambda name, _: PostgresConnection(name, url))
+    lab = Lab(Lane(system, path), tmp_path, no_spark, mode=mode)
+    lab("id | v", "1 | a", "2 | b", at="09:00")
+    before = lab.table()
+    lab.seed(*read_table("id | v", ("1 | A", "2 | b", "3 | c")))
+    watch_statements(lab, Stopper(server, moment, time))
+    with pytest.raises(ConnectError, match="load_customers") as caught:
+        lab.run(at="10:00")
+    assert caught.value.transient
+    server.start()
+    assert lab.table() == before
+    assert [run.status for run in lab.runs()] == ["running", "success"]
+    lab.run(at="11:00")
+    current = [row for row in lab.table() if row.get("is_current", True)]
+    assert [(row["id"], row["v"]) for row in current] == [(1, "A"), (2, "b"), (3, "c")]
+    (_, fallen, _) = lab.runs()
+    assert (fallen.status, str(caught.value.message) in str(fallen.error)) == ("failed", True)
+    lab.close()

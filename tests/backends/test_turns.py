@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,19 +13,25 @@ import pytest
 from ematix_flow import BigInt, Project, Text, ematix, natural_key, pk
 from ematix_flow.backends.sql_ledger import SqlLedger
 from ematix_flow.config import Settings
-from ematix_flow.connections import DuckDBConnection, SQLiteConnection, register_connection
+from ematix_flow.connections import DuckDBConnection, PostgresConnection, SQLiteConnection, register_connection
 from ematix_flow.engine import run as engine_run
 from ematix_flow.errors import CheckError, ConflictError, UserCodeError
+from ematix_flow.spec.connection import Connection
 from ematix_flow.spec.place import TableRef
 from ematix_flow.spec.registry import Registry
+from tests.servers import empty_postgres
 
 
-@pytest.fixture(params=["duckdb", "sqlite"])
+@pytest.fixture(params=["duckdb", "sqlite", pytest.param("postgres", marks=pytest.mark.server)])
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+    kinds: dict[str, Callable[[], Connection]] = {
+        "duckdb": lambda: DuckDBConnection("default", str(tmp_path / "shop.db")),
+        "sqlite": lambda: SQLiteConnection("default", str(tmp_path / "shop.db")),
+        "postgres": lambda: PostgresConnection("default", empty_postgres("turns")),
+    }
     project = Project(Settings(), Registry())
     with project.active():
-        kind = {"duckdb": DuckDBConnection, "sqlite": SQLiteConnection}[request.param]
-        register_connection(kind("default", str(tmp_path / "shop.db")))
+        register_connection(kinds[request.param]())
         yield project
     project.close()
 

@@ -10,6 +10,8 @@ What a fenced block does is decided by its language and by the comment above it:
 * ``text``, ``mermaid`` and blocks without a language are prose;
 * any other language needs ``<!-- illustration -->``, so that nothing is skipped by accident. Python, bash and console
   blocks run even if they carry it.
+
+A page with ``<!-- server: postgres -->`` has an empty database of a real server, whose URL is ``EMATIX_FLOW_DSN``.
 """
 
 from __future__ import annotations
@@ -19,11 +21,18 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.servers import empty_postgres
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("README.md"), *(ROOT / "docs").rglob("*.md")])
@@ -108,11 +117,24 @@ def first_missing(expected: list[str], output: str) -> str | None:
     return None
 
 
-def run(command: list[str], folder: Path) -> str:
+def servers(text: str) -> list[str]:
+    """The servers that a page needs."""
+    return re.findall(r"^<!-- server: (\w+) -->$", text, re.MULTILINE)
+
+
+def variables(text: str) -> dict[str, str]:
+    """What the environment tells the code of a page: where the server is that it needs."""
+    needed = servers(text)
+    assert {*needed} <= {"postgres"}, f"no server of tests is called {needed}"
+    return {"EMATIX_FLOW_DSN": empty_postgres("page")} if needed else {}
+
+
+def run(command: list[str], folder: Path, told: Mapping[str, str] = MappingProxyType({})) -> str:
     """The output of a command in the page's folder; a failure shows all of it."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # Width and colour are fixed so that the promised lines do not depend on the terminal.
     env = {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUNBUFFERED": "1"}
+    env |= told
     # A page may write into the reader's own files, which in a test are the page's; what is cached stays shared.
     env |= {"HOME": str(folder / "home"), "XDG_CACHE_HOME": env.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")}
     done = subprocess.run(
@@ -130,12 +152,12 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def perform(block: Block, folder: Path) -> None:
+def perform(block: Block, folder: Path, told: Mapping[str, str]) -> None:
     """Write, run or pass over one block."""
     if block.file is not None:
         write(block.file, block.code, folder)
     elif block.language in EXECUTED:
-        execute(block, folder)
+        execute(block, folder, told)
     else:
         assert block.language in PROSE or block.comment == "illustration", (
             f"a {block.language!r} block must be a file or an illustration; put a comment above it"
@@ -149,24 +171,25 @@ def write(name: str, code: str, folder: Path) -> None:
     target.write_text(code, encoding="utf-8")
 
 
-def execute(block: Block, folder: Path) -> None:
+def execute(block: Block, folder: Path, told: Mapping[str, str]) -> None:
     if block.language == "python":
         # The file is in the page's folder, so that it can import what earlier blocks wrote there.
         script = folder / f"_line_{block.line}.py"
         script.write_text(block.code, encoding="utf-8")
-        run([sys.executable, script.name], folder)
+        run([sys.executable, script.name], folder, told)
         return
     commands, expected = split_console(block.code) if block.language == "console" else (block.code, [])
     assert commands.strip(), "the block has no command"
-    output = run(["bash", "-e", "-c", commands], folder)
+    output = run(["bash", "-e", "-c", commands], folder, told)
     missing = first_missing(expected, output)
     assert missing is None, f"the output has no line {missing!r} where it is promised:\n{output}"
 
 
 def perform_page(text: str, folder: Path) -> None:
+    told = variables(text)
     for block in blocks(text):
         try:
-            perform(block, folder)
+            perform(block, folder, told)
         except AssertionError as error:
             raise AssertionError(f"block at line {block.line}: {error}") from error
 
@@ -175,9 +198,15 @@ def page_name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def as_parameter(page: Path) -> ParameterSet:
+    """A page, marked where it needs a server."""
+    marks = [pytest.mark.server] if servers(page.read_text(encoding="utf-8")) else []
+    return pytest.param(page, id=page_name(page), marks=marks)
+
+
 @pytest.mark.docs
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+@pytest.mark.parametrize("page", [as_parameter(page) for page in PAGES])
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     perform_page(page.read_text(encoding="utf-8"), tmp_path)
 
@@ -232,6 +261,14 @@ I am … and 36
 def test_a_block_that_does_not_hold_is_reported(block: str, complaint: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=re.escape(complaint)):
         perform_page(block, tmp_path)
+
+
+@pytest.mark.server
+def test_a_page_that_needs_a_server_is_told_where_it_is(tmp_path: Path) -> None:
+    page = "<!-- server: postgres -->\n\n```console\n$ echo $EMATIX_FLOW_DSN\npostgresql://…/page\n```\n"
+    perform_page(page, tmp_path)
+    with pytest.raises(AssertionError, match="no server of tests"):
+        perform_page("<!-- server: oracle -->\n", tmp_path)
 
 
 def test_prose_and_illustrations_are_passed_over(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ __all__ = [
     "Backend",
     "Brought",
     "Capabilities",
+    "Fact",
     "Frame",
     "Ledger",
     "Load",
@@ -174,6 +175,16 @@ Relation = Frame | Pushed | Spooled | Piped
 
 
 @dataclass(frozen=True)
+class Fact:
+    """Something to know of a system that answers, in a few words."""
+
+    name: str
+    value: str
+    is_warning: bool = False
+    """Something will not work because of it."""
+
+
+@dataclass(frozen=True)
 class QueryColumn:
     """A column of a query's result; `type` is in the system's own words, empty where it tells none."""
 
@@ -282,6 +293,10 @@ class Backend(ABC):
     @abstractmethod
     def ping(self) -> str:
         """A short description of the system reached, or ConnectError."""
+
+    def facts(self) -> Sequence[Fact]:
+        """What a person may want to know of the system before loading into it."""
+        return ()
 
     @abstractmethod
     def read(self, place: Place) -> DataFrame:

@@ -8,18 +8,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
-from ..errors import BackendError, ConflictError, ConnectError, FlowError
+from ..errors import BackendError, ConflictError, ConnectError, FlowError, UnsupportedError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
-from .base import Actual, ActualColumn, Backend, Brought, Capabilities, Piped, QueryColumn
+from .base import Actual, ActualColumn, Backend, Brought, Capabilities, Fact, Piped, QueryColumn
 from .optional import optional
 from .postgres_copy import carried_sql, copy_out, encoded
-from .postgres_dialect import LOWER, REFUSE, UPPER, PostgresDialect
+from .postgres_dialect import PostgresDialect
+from .postgres_facts import facts_of
+from .postgres_functions import needed
+from .postgres_session import PostgresSession
 from .server_connection import PostgresConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
 from .sql_change import STAGED
@@ -28,7 +31,6 @@ from .sql_connection import Translated
 __all__ = ["PostgresBackend"]
 
 NAME_BYTES = 63
-PIECE_BYTES = 2**19
 BROUGHT = "_ematix_brought"
 """The temporary name of rows from elsewhere, as they were given."""
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "iso_8601", "bytea_output": "hex"}
@@ -41,6 +43,9 @@ class PostgresBackend(SqlBackend):
     dialect = PostgresDialect()
     connection: PostgresConnection
 
+    BEGIN: ClassVar[str] = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    """A load that has waited for its turn must see what the load before it left, whatever the database's default."""
+
     def connect(self) -> SqlConnection:
         psycopg = optional("psycopg", extra="postgres")
         opened = psycopg.connect(
@@ -49,7 +54,7 @@ class PostgresBackend(SqlBackend):
             connect_timeout=self.connection.connect_timeout,
             application_name=self.connection.application_name,
         )
-        return _Connection(opened, self._settings())
+        return PostgresSession(opened, self._settings())
 
     def _settings(self) -> str:
         timeouts = {
@@ -64,6 +69,10 @@ class PostgresBackend(SqlBackend):
                 "SELECT current_setting('server_version'), current_database()"
             ).fetchall()[0]
         return f"PostgreSQL {str(version).split()[0]}, database {database}"
+
+    def facts(self) -> Sequence[Fact]:
+        with self.session() as connection:
+            return facts_of(connection)
 
     def same_system(self, other: Backend) -> bool:
         """One server, one database, one user: another user may see what this one must not."""
@@ -100,15 +109,20 @@ class PostgresBackend(SqlBackend):
         lines = [str(error).partition("\n\nQuery was:")[0].strip()]
         if diagnosis is not None and diagnosis.message_primary:
             lines = [diagnosis.message_primary]
-            lines += [str(each) for each in (diagnosis.message_detail, diagnosis.message_hint) if each]
+            lines += [str(diagnosis.message_detail)] if diagnosis.message_detail else []
             lines += re.findall(r"^LINE \d+: .*$", str(error), re.MULTILINE)
         text = f"{where}: {'. '.join(line.rstrip('.') for line in lines)}"
-        if code in ("40001", "40P01", "55P03"):
+        # What somebody else makes at the same moment is missing for us, and yet we cannot make it.
+        made_twice = code == "23505" and diagnosis is not None and diagnosis.schema_name == "pg_catalog"
+        if made_twice or code in ("40001", "40P01", "55P03"):
             return ConflictError(text, hint="another transaction was in the way; run again")
         if code.startswith(("08", "28", "3D", "53", "57")) or (not code and _is_lost(error)):
             hint = "check the URL, that the server runs, and that this user may connect"
+            if code == "57014":
+                hint = "run again, or let a statement take longer: statement_timeout= of the connection"
             return ConnectError(text, hint=hint, declared_at=self.connection.declared_at)
-        return BackendError(text)
+        kind = UnsupportedError if code == "0A000" else BackendError
+        return kind(text, hint=diagnosis.message_hint if diagnosis is not None else None)
 
     def index_name(self, index: TableRef) -> str:
         """PostgreSQL puts an index beside its table by itself, and cuts names after 63 bytes."""
@@ -119,7 +133,7 @@ class PostgresBackend(SqlBackend):
         return self.dialect.quote(name)
 
     def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
-        name = self.dialect.literal(self.relation_sql(table), Text()).sql("postgres")
+        name = self._text(self.relation_sql(table))
         rows = connection.execute(
             "SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.attnum "
             f"FROM pg_attribute AS a WHERE a.attrelid = to_regclass({name}) AND a.attnum > 0 AND NOT a.attisdropped "
@@ -157,7 +171,7 @@ class PostgresBackend(SqlBackend):
             with closing(dbapi.connect(_libpq_url(self.connection.url))) as opened, opened.cursor() as cursor:
                 for setting in self._settings().split("; "):
                     cursor.execute(setting)
-                for make in _needed(sql).values():
+                for make in needed(sql).values():
                     cursor.execute(make)
                 cursor.execute(carried_sql(columns, self.dialect, sql))
                 copy_out(cursor.fetch_record_batch(), folder / "rows.parquet", columns, self.dialect)
@@ -201,8 +215,7 @@ class PostgresBackend(SqlBackend):
         """The rows of a query as binary COPY, in large pieces, from one connection of its own."""
         opened: Any = self.connect()
         try:
-            opened.make(sql)
-            yield from _pieces(opened.psycopg, f"COPY ({sql}) TO STDOUT (FORMAT binary)")
+            yield from opened.send(sql)
         except self.driver_errors() as error:
             raise self.translate(error) from error
         finally:
@@ -251,10 +264,26 @@ class PostgresBackend(SqlBackend):
         listed = ", ".join(map(self.dialect.quote, columns))
         connection.execute(f"ANALYZE {name} ({listed})" if columns else f"ANALYZE {name}")
 
+    def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
+        """Looks first: PostgreSQL asks for the right to create even where there is nothing to do."""
+        # A function such as to_regnamespace may answer from memory what was true before the wait.
+        found = f"SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = CAST({self._text(schema)} AS name)"
+        if not connection.execute(found).fetchall():
+            self._wait_for(connection, f"schema {schema}")
+            if not connection.execute(found).fetchall():
+                connection.execute(f"CREATE SCHEMA {self.dialect.quote(schema)}")
+
     def take_turn(self, connection: SqlConnection, table: TableRef) -> None:
         """Loads into one table take turns; other writers and all readers go on."""
-        name = self.dialect.literal(f"ematix_flow:{table}", Text()).sql("postgres")
+        self._wait_for(connection, str(table))
+
+    def _wait_for(self, connection: SqlConnection, what: str) -> None:
+        """Have something to oneself, among all that ask like this, until the transaction ends."""
+        name = self._text(f"ematix_flow:{what}")
         connection.execute(f"SELECT pg_advisory_xact_lock(hashtextextended({name}, 0))")
+
+    def _text(self, text: str) -> str:
+        return self.dialect.literal(text, Text()).sql("postgres")
 
     def copy_in(self, connection: SqlConnection, sql: str, chunks: Iterable[bytes]) -> int:
         """Send the bytes of a COPY in the transaction that is open; gives the number of rows."""
@@ -270,92 +299,6 @@ class PostgresBackend(SqlBackend):
 
     def rows_changed(self, cursor: SqlCursor) -> int:
         return int(cursor.rowcount)  # type: ignore[attr-defined]
-
-
-class _Connection:
-    """An open connection, which makes the functions of the dialect for itself when a statement needs them."""
-
-    def __init__(self, psycopg: Any, settings: str) -> None:
-        self.psycopg = psycopg
-        # Documents stay the texts that they are.
-        for kind in ("json", "jsonb"):
-            psycopg.adapters.register_loader(kind, optional("psycopg.types.string", extra="postgres").TextLoader)
-        psycopg.execute(settings)
-        self._made: set[str] = set()
-
-    def execute(self, sql: str, /) -> SqlCursor:
-        """Run one statement."""
-        self.make(sql)
-        if sql.startswith("ROLLBACK"):
-            self._made.clear()
-        cursor: SqlCursor = self.psycopg.execute(sql)
-        return cursor
-
-    def make(self, sql: str) -> None:
-        """Make the functions of the dialect that a statement calls."""
-        for name, make in _needed(sql).items():
-            if name not in self._made:
-                self.psycopg.execute(make)
-                self._made.add(name)
-
-    def close(self) -> None:
-        """Let go of the database."""
-        self.psycopg.close()
-
-
-# What the database's own LOWER and UPPER know of letters depends on its locale: one that knows all of Unicode is asked.
-_CASED = """
-DO $$ DECLARE chosen text; BEGIN
-  SELECT quote_ident(collname) INTO chosen FROM pg_collation
-  WHERE collname IN ('pg_unicode_fast', 'und-x-icu', 'pg_c_utf8', 'C.utf8', 'en_US.utf8')
-  AND collnamespace = 'pg_catalog'::regnamespace AND collencoding IN (-1, pg_char_to_encoding('UTF8'))
-  ORDER BY array_position(ARRAY['pg_unicode_fast', 'und-x-icu', 'pg_c_utf8', 'en_US.utf8', 'C.utf8'], collname::text)
-  LIMIT 1;
-  IF chosen IS NULL THEN
-    RAISE EXCEPTION 'this server has no collation that knows the letters of Unicode'
-    USING HINT = 'let Spark clean the rows: force_path=''cross_db''';
-  END IF;
-  EXECUTE format('CREATE OR REPLACE FUNCTION pg_temp.ematix_%1$s(text) RETURNS text LANGUAGE sql IMMUTABLE '
-    'PARALLEL SAFE AS ''SELECT %1$s($1 COLLATE %2$s)''', '{word}', chosen);
-END $$
-"""
-_REFUSE = """
-CREATE OR REPLACE FUNCTION pg_temp.ematix_refuse(text, anyelement) RETURNS anyelement LANGUAGE plpgsql VOLATILE AS $$
-BEGIN RAISE EXCEPTION USING MESSAGE = $1, ERRCODE = '22000'; END $$
-"""
-_FUNCTIONS = {
-    LOWER: _CASED.replace("{word}", "lower"),
-    UPPER: _CASED.replace("{word}", "upper"),
-    REFUSE: _REFUSE,
-}
-
-
-def _needed(sql: str) -> dict[str, str]:
-    """The functions of the dialect that a statement calls, each with what makes it."""
-    return {name: make for name, make in _FUNCTIONS.items() if name in sql}
-
-
-def _pieces(connection: Any, sql: str) -> Iterator[bytes]:
-    """What a COPY sends. By the cursor's own `copy` each row would cost several steps of Python."""
-    psycopg = optional("psycopg", extra="postgres")
-    server = connection.pgconn
-    answer = server.exec_(sql.encode())
-    if answer.status != psycopg.pq.ExecStatus.COPY_OUT:
-        raise psycopg.errors.error_from_result(answer)
-    rows, size = list[bytes](), 0
-    while True:
-        length, row = server.get_copy_data(0)
-        if length <= 0:
-            break
-        rows.append(bytes(row))
-        size += length
-        if size >= PIECE_BYTES:
-            yield b"".join(rows)
-            rows, size = [], 0
-    answer = server.get_result()
-    if answer is not None and answer.status == psycopg.pq.ExecStatus.FATAL_ERROR:
-        raise psycopg.errors.error_from_result(answer)
-    yield b"".join(rows)
 
 
 def _libpq_url(url: str) -> str:

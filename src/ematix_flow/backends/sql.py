@@ -17,7 +17,7 @@ from sqlglot import exp
 from ..errors import BackendError, FlowError
 from ..spec.connection import Connection
 from ..spec.place import Place, Prefix, Query, TableRef
-from ..spec.run import Commit
+from ..spec.run import Commit, Run
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Change
 from .base import Actual, Backend, Load, Piped, Pushed, QueryColumn, QueryResult, Relation, SchemaChange, Spooled
@@ -55,6 +55,8 @@ class SqlBackend(Backend):
     def __init__(self, connection: Connection, workshop: Workshop) -> None:
         super().__init__(connection, workshop)
         self._held: ContextVar[SqlConnection | None] = ContextVar("held", default=None)
+        self.untold: dict[str, Run] = {}
+        """Runs that ended while the database could not be told, by their id."""
 
     @property
     def ledger(self) -> SqlLedger:
@@ -284,6 +286,7 @@ class SqlBackend(Backend):
     def change_schema(self, table: TableRef, decide: Callable[[Actual | None], SchemaChange | None]) -> None:
         """Look at a table and change it as `decide` says, in one transaction."""
         with self.session() as connection, self.transaction(connection):
+            self.take_turn(connection, table)
             change = decide(self.columns_in(connection, table))
             if change is not None:
                 change_table(self, connection, change)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ..errors import FlowError
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Run
 from ..spec.table import Column, Table
@@ -86,15 +87,24 @@ class SqlLedger(Ledger):
 
     def start(self, run: Run) -> None:
         """Record that `run` began, and close the records of dead processes."""
+        untold = list(self.backend.untold.values())
         with self.backend.session() as connection, self.backend.transaction(connection):
             self._prepare(connection)
+            for ended in untold:
+                self._replace_run(connection, ended, only_running=True)
             self._reap(connection, run)
             self._insert(connection, HISTORY, _history_row(run))
+        for ended in untold:
+            self.backend.untold.pop(ended.run_id, None)
 
     def end(self, run: Run) -> None:
-        """Record how a run ended that committed nothing."""
-        with self.backend.session() as connection, self.backend.transaction(connection):
-            self._replace_run(connection, run, only_running=True)
+        """Record how a run ended that committed nothing; where that fails, the next run of this process does it."""
+        try:
+            with self.backend.session() as connection, self.backend.transaction(connection):
+                self._replace_run(connection, run, only_running=True)
+        except FlowError:
+            self.backend.untold[run.run_id] = run
+            raise
 
     def bookmark(self, pipeline: str) -> Bookmark | None:
         """The committed bookmark of `pipeline`."""
@@ -163,19 +173,30 @@ class SqlLedger(Ledger):
 
     def _prepare(self, connection: SqlConnection) -> None:
         """Create what is missing; a database that has everything is only looked at."""
-        for table in (HISTORY, WATERMARKS, LOADS):
-            actual = self.backend.columns_in(connection, TableRef(table.schema, table.name))
-            if actual is None:
+        if not self._missing(connection):
+            return
+        self.backend.take_turn(connection, TableRef(SCHEMA, "*"))
+        # While this one waited, another run may have made it all.
+        for table, columns in self._missing(connection).items():
+            if columns is None:
                 self.backend.ensure_schema(connection, SCHEMA)
                 connection.execute(create_sql(self.backend, table))
                 continue
-            name = self._name(table)
-            for column in table.columns:
-                if column.name not in actual.column_names:
-                    kind = self.backend.dialect.type_name(column.type)
-                    connection.execute(
-                        f"ALTER TABLE {name} ADD COLUMN {self.backend.dialect.quote(column.name)} {kind}"
-                    )
+            for column in columns:
+                kind = self.backend.dialect.type_name(column.type)
+                connection.execute(
+                    f"ALTER TABLE {self._name(table)} ADD COLUMN {self.backend.dialect.quote(column.name)} {kind}"
+                )
+
+    def _missing(self, connection: SqlConnection) -> dict[Table, Sequence[Column] | None]:
+        """The tables that are not there (None), or lack columns that an older version did not have."""
+        found: dict[Table, Sequence[Column] | None] = {}
+        for table in (HISTORY, WATERMARKS, LOADS):
+            actual = self.backend.columns_in(connection, TableRef(table.schema, table.name))
+            columns = [] if actual is None else [each for each in table.columns if each.name not in actual.column_names]
+            if actual is None or columns:
+                found[table] = None if actual is None else columns
+        return found
 
     def _reap(self, connection: SqlConnection, run: Run) -> None:
         query = self._query(HISTORY, ("run_id", "owner"), {"pipeline_name": run.pipeline, "status": "running"})

@@ -34,13 +34,16 @@ def check_connection(
     modules: Modules = None,
     verbose: Verbose = False,
 ) -> None:
-    """Open a connection and ask whether the system answers."""
+    """Open a connection, ask whether the system answers, and tell what there is to know of it."""
     with reported(verbose=verbose), opened(modules, verbose=verbose, needs_modules=False) as project:
         try:
-            answer = project.backend(name).ping()
+            backend = project.backend(name)
+            answer, facts = backend.ping(), backend.facts()
         except FlowError as error:
             fail(error, WRONG_CALL, about=name, verbose=verbose)
         show_line(f"{name}: ok ({answer})")
+        for fact in facts:
+            show_line(f"  {fact.name}: {fact.value}{' (warning)' if fact.is_warning else ''}")
 
 
 @app.command("set")
