@@ -15,6 +15,7 @@ import pytest
 from ematix_flow.connections import (
     DuckDBConnection,
     MemoryConnection,
+    MySQLConnection,
     ObjectStoreLocalConnection,
     PostgresConnection,
     SQLiteConnection,
@@ -23,7 +24,7 @@ from ematix_flow.errors import UnsupportedError
 from ematix_flow.spec.connection import Connection
 from ematix_flow.types import Bytes
 from tests.backends.lab import Lab, Lane, System
-from tests.servers import empty_postgres, forget_databases, next_database
+from tests.servers import empty_mysql, empty_postgres, forget_databases, next_database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,13 @@ SYSTEMS = (
         pushed=True,
         marks=(pytest.mark.server,),
     ),
+    System(
+        "mysql",
+        lambda name, _: MySQLConnection(name, empty_mysql(next_database())),
+        pushed=True,
+        keeps_nan=False,
+        marks=(pytest.mark.server,),
+    ),
     System("memory", lambda name, _: MemoryConnection(name)),
     System("parquet", files("parquet"), gaps=NO_ROW_CHANGES),
     # The ORC library moves fractions of the last second before 1970 by a second.
@@ -64,7 +72,7 @@ LANES = (
     # Files can be a source too, but rows in memory are seeded faster.
     *(Lane(system, "cross_db", BY_NAME["memory"]) for system in SYSTEMS if system.gaps),
 )
-USUAL = ("duckdb_memory", "sqlite", "postgres", "memory", "parquet")
+USUAL = ("duckdb_memory", "sqlite", "postgres", "mysql", "memory", "parquet")
 """The systems that every test runs on; tests that say `everywhere` run on all of them."""
 
 

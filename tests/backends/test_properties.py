@@ -60,6 +60,8 @@ LANES = {
     "sqlite": (Lane(BY_NAME["sqlite_memory"], "same_db"), OPTIONS, 6),
     "postgres": (Lane(BY_NAME["postgres"], "same_db"), OPTIONS, 6),
     "postgres-spark": (Lane(BY_NAME["postgres"], "cross_db"), FEW, 3),
+    "mysql": (Lane(BY_NAME["mysql"], "same_db"), OPTIONS, 6),
+    "mysql-spark": (Lane(BY_NAME["mysql"], "cross_db"), FEW, 3),
     "duckdb-spark": (Lane(BY_NAME["duckdb_memory"], "cross_db"), FEW, 3),
     "sqlite-spark": (Lane(BY_NAME["sqlite"], "cross_db"), FEW, 3),
     "memory-spark": (Lane(BY_NAME["memory"], "cross_db"), FEW, 3),

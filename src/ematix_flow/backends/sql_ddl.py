@@ -26,18 +26,17 @@ def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaC
         for index in change.indexes if backend.KEYS else ():
             connection.execute(index_sql(backend, table, index))
     for name in change.add:
-        kind = dialect.type_name(table.column(name).type)
+        kind = backend.column_sql(table, table.column(name))
         connection.execute(f"ALTER TABLE {target} ADD COLUMN {dialect.quote(name)} {kind}")
     for name in change.widen:
-        kind = dialect.type_name(table.column(name).type)
-        connection.execute(f"ALTER TABLE {target} ALTER COLUMN {dialect.quote(name)} SET DATA TYPE {kind}")
+        connection.execute(f"ALTER TABLE {target} {backend.widen_sql(table, table.column(name))}")
 
 
 def create_sql(backend: SqlBackend, table: Table) -> str:
     """CREATE TABLE for a declared table, with its keys where the database carries them."""
     dialect = backend.dialect
     lines = [
-        f"{dialect.quote(column.name)} {dialect.type_name(column.type)}{'' if column.nullable else ' NOT NULL'}"
+        f"{dialect.quote(column.name)} {backend.column_sql(table, column)}{'' if column.nullable else ' NOT NULL'}"
         for column in table.columns
     ]
     if backend.KEYS:
@@ -51,5 +50,5 @@ def index_sql(backend: SqlBackend, table: Table, columns: Sequence[str]) -> str:
     """CREATE INDEX for columns that loads look rows up by."""
     name = backend.index_name(TableRef(table.schema, f"{table.name}_{'_'.join(columns)}_lookup"))
     target = backend.table_name(TableRef(table.schema, table.name)).sql(backend.dialect.name)
-    keys = ", ".join(backend.dialect.quote(column) for column in columns)
-    return f"CREATE INDEX IF NOT EXISTS {name} ON {target} ({keys})"
+    keys = ", ".join(backend.indexed(table.column(column)) for column in columns)
+    return f"{backend.CREATE_INDEX} {name} ON {target} ({keys})"

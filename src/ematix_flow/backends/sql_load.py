@@ -16,7 +16,6 @@ from ..strategies.base import CHANGE_LABEL, Change, Replace, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Pushed, Relation, SchemaChange, run_values
 from .sql_change import CHANGED, STAGED, Statement, change_statements
-from .sql_ddl import change_table
 from .sql_ledger import TokenRow
 
 if TYPE_CHECKING:
@@ -48,11 +47,8 @@ class SqlLoad(Load):
         if self.replayed:
             return
         match incoming:
-            case Pushed(sql, once, attach):
-                if attach is not None:
-                    self.connection.execute(attach)
-                kind = "VIEW" if once else "TABLE"
-                self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
+            case Pushed():
+                kind = self.backend.stage_query(self.connection, incoming, self.table)
                 self._temporary.append(f"{kind} {STAGED}")
             case Frame():
                 self._waiting = staged
@@ -64,7 +60,7 @@ class SqlLoad(Load):
 
     def evolve(self, change: SchemaChange) -> None:
         """Create the table, add or widen columns, inside the transaction."""
-        change_table(self.backend, self.connection, change)
+        self.backend.change_table(self.connection, change, rehearsal=self.commit.dry_run)
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query over `incoming` and `target`."""
