@@ -158,8 +158,8 @@ class MariaDB:
         program = self._program(
             f"--port={self.port}", "--bind-address=127.0.0.1", f"--socket={self.folder / 'socket'}", "--local-infile=1",
             "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=64M",
-            "--innodb-doublewrite=0", "--character-set-server=utf8mb4", f"--pid-file={self.folder / 'pid'}",
-            f"--init-file={self.folder / 'users.sql'}", *options,
+            "--innodb-doublewrite=0", "--skip-ssl", "--character-set-server=utf8mb4",
+            f"--pid-file={self.folder / 'pid'}", f"--init-file={self.folder / 'users.sql'}", *options,
         )  # fmt: skip
         with (self.folder / "log").open("ab") as log:
             self._server = subprocess.Popen(program, stdout=log, stderr=log, env=self._environment())
@@ -196,6 +196,7 @@ class MariaDB:
         # MariaDB runs as root only when it is told to; another user could not read the cache folder of root.
         user = ["--user=root"] if os.getuid() == 0 else []
         places = [f"--basedir={self.home}", f"--lc-messages-dir={self.home / 'share'}", f"--datadir={self.folder}/data"]
+        places.append("--innodb-log-file-size=16M")
         return [str(self.home / "bin" / "mariadbd"), "--no-defaults", *places, *user, *options]
 
     def _environment(self) -> dict[str, str]:

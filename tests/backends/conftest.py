@@ -55,6 +55,7 @@ SYSTEMS = (
         lambda name, _: MySQLConnection(name, empty_mysql(next_database())),
         pushed=True,
         keeps_nan=False,
+        keeps_infinity=False,
         marks=(pytest.mark.server,),
     ),
     System("memory", lambda name, _: MemoryConnection(name)),

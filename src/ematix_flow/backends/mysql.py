@@ -229,7 +229,7 @@ class MySQLBackend(SqlBackend):
     def load(self, incoming: Relation, table: Table, commit: Commit) -> Iterator[Load]:
         """One transaction of rows, token, bookmark and run record.
 
-        A table that the load makes or widens is so before; one that it made is gone again when it fails.
+        A table or column that the load needs is made before it, and gone again when the load fails.
         """
         ref = TableRef(table.schema, table.name)
         with self.hold(), self.session() as connection:
@@ -247,15 +247,18 @@ class MySQLBackend(SqlBackend):
                     connection.execute(f"SELECT RELEASE_LOCK({self._turn(ref)})")
                     session.forget()
 
-    def _take_back(self, connection: SqlConnection, made: TableRef | None) -> None:
-        """Drop a table that was made for rows which did not come, unless somebody else has put some in."""
+    def _take_back(self, connection: SqlConnection, made: SchemaChange | None) -> None:
+        """Drop what was made for rows that did not come, unless somebody else has put some in."""
         if made is None:
             return
-        name = self.relation_sql(made)
+        name = self.relation_sql(TableRef(made.table.schema, made.table.name))
+        added = list(map(self.dialect.quote, made.add))
+        used = "" if made.create else f" WHERE {' OR '.join(f'{column} IS NOT NULL' for column in added)}"
+        undo = f"DROP TABLE {name}" if made.create else f"ALTER TABLE {name} DROP COLUMN {', DROP COLUMN '.join(added)}"
         connection.execute(f"LOCK TABLES {name} WRITE")
         try:
-            if not connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchall():
-                connection.execute(f"DROP TABLE {name}")
+            if not connection.execute(f"SELECT 1 FROM {name}{used} LIMIT 1").fetchall():
+                connection.execute(undo)
         finally:
             connection.execute("UNLOCK TABLES")
 
@@ -277,7 +280,7 @@ class MySQLBackend(SqlBackend):
         session, ref = _session(connection), TableRef(change.table.schema, change.table.name)
         if not rehearsal:
             change_table(self, connection, change)
-            session.made = ref if change.create else None
+            session.made = change if change.create or change.add else None
             return
         original = self.relation_sql(ref)
         session.stand_in = ref

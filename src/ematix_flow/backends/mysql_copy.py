@@ -188,7 +188,10 @@ def _raw_text(values: pa.Array, kind: ColumnType) -> pa.Array:
         case Timestamp() | TimestampTZ():
             values = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
             values = values.cast(pa.timestamp("us"))
-        case Float() | Double() | Numeric() | Date():
+        case Float():
+            # With all digits: the shortest text of the largest number says a larger one.
+            values = values.cast(pa.float32()).cast(pa.float64())
+        case Double() | Numeric() | Date():
             values = values.cast(arrow_type(kind))
     return values.cast(pa.string())
 

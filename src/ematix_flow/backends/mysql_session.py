@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import BackendError, ConfigError, nearest
 from ..spec.place import TableRef
+from .base import SchemaChange
 from .mysql_copy import field_kind
 from .mysql_dialect import MARIADB_COLLATION, MYSQL_COLLATION
 from .optional import optional
@@ -41,8 +42,8 @@ class MySQLSession:
         self.incoming: str | None = None
         """The query of the rows that a load looks at a single time."""
         self.stand_in: TableRef | None = None
-        self.made: TableRef | None = None
-        """The table that the load under way has made."""
+        self.made: SchemaChange | None = None
+        """What the load under way has made: a table, or columns of one."""
         self._in_transaction = self._has_written = False
         self._copied: set[str] = set()
         for setting in self._settings(connection):
