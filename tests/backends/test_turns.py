@@ -11,19 +11,23 @@ import pytest
 
 from ematix_flow import BigInt, Project, Text, ematix, natural_key, pk
 from ematix_flow.config import Settings
-from ematix_flow.connections import DuckDBConnection, SQLiteConnection, register_connection
+from ematix_flow.connections import DuckDBConnection, MySQLConnection, SQLiteConnection, register_connection
 from ematix_flow.engine import run as engine_run
 from ematix_flow.errors import CheckError, ConflictError, UserCodeError
 from ematix_flow.spec.place import TableRef
 from ematix_flow.spec.registry import Registry
+from tests.servers import empty_mysql
 
 
-@pytest.fixture(params=["duckdb", "sqlite"])
+@pytest.fixture(params=["duckdb", "sqlite", pytest.param("mysql", marks=pytest.mark.server)])
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
     project = Project(Settings(), Registry())
     with project.active():
-        kind = {"duckdb": DuckDBConnection, "sqlite": SQLiteConnection}[request.param]
-        register_connection(kind("default", str(tmp_path / "shop.db")))
+        if request.param == "mysql":
+            register_connection(MySQLConnection("default", empty_mysql("lab0")))
+        else:
+            kind = {"duckdb": DuckDBConnection, "sqlite": SQLiteConnection}[request.param]
+            register_connection(kind("default", str(tmp_path / "shop.db")))
         yield project
     project.close()
 

@@ -145,7 +145,7 @@ class MySQLBackend(SqlBackend):
         schema, name = (self.dialect.literal(part, Text()).sql("mysql") for part in (table.schema, table.name))
         here = (
             f"table_schema = {schema} AND table_name = {name} AND (@@lower_case_table_names <> 0 "
-            f"OR (BINARY table_schema = {schema} AND BINARY table_name = {name}))"
+            f"OR (CAST(table_schema AS BINARY) = {schema} AND CAST(table_name AS BINARY) = {name}))"
         )
         rows = connection.execute(
             "SELECT column_name, column_type, is_nullable, character_set_name, column_comment "
