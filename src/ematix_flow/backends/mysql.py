@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -17,11 +16,10 @@ from ..errors import BackendError, ConflictError, ConnectError, FlowError
 from ..spec.place import TableRef
 from ..spec.run import Commit
 from ..spec.table import Column, Table
-from ..strategies.base import CHANGE_LABEL, EVENT_TIME, Upsert
+from ..strategies.base import CHANGE_LABEL, EVENT_TIME
 from ..types import JSON, JSONB, Bytes, ColumnType, String, Text, TimestampTZ
 from .base import (
     Actual,
-    ActualColumn,
     Backend,
     Capabilities,
     Load,
@@ -34,10 +32,11 @@ from .base import (
 from .mysql_copy import LOAD_FORMAT, batches, copy_out, rows_of, sent, written
 from .mysql_dialect import MySQLDialect
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
+from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table
 from .optional import optional
 from .server_connection import MySQLConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor
-from .sql_change import CHANGED, STAGED, Spelling
+from .sql_change import STAGED, Spelling
 from .sql_connection import Translated
 from .sql_ddl import change_table, create_sql
 
@@ -47,8 +46,6 @@ NAME_CHARACTERS = 64
 KEY_CHARACTERS = 255
 """How long a text may be that is part of a key, which needs a bound here."""
 INDEXED_CHARACTERS = 191
-TEXT_KEY = "ematix_flow: Text"
-"""The comment of a column that was declared as Text and has a bound because it is part of a key."""
 
 
 class MySQLBackend(SqlBackend):
@@ -142,54 +139,7 @@ class MySQLBackend(SqlBackend):
         return f"MODIFY COLUMN {self.dialect.quote(column.name)} {self.column_sql(table, column)}{required}"
 
     def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
-        schema, name = (self.dialect.literal(part, Text()).sql("mysql") for part in (table.schema, table.name))
-        here = (
-            f"table_schema = {schema} AND table_name = {name} AND (@@lower_case_table_names <> 0 "
-            f"OR (CAST(table_schema AS BINARY) = {schema} AND CAST(table_name AS BINARY) = {name}))"
-        )
-        rows = connection.execute(
-            "SELECT column_name, column_type, is_nullable, character_set_name, column_comment "
-            f"FROM information_schema.columns WHERE {here} ORDER BY ordinal_position"
-        ).fetchall()
-        if not rows:
-            return None
-        documents = self._documents(connection, here)
-        groups: dict[str, list[str]] = {}
-        for index, column in connection.execute(
-            f"SELECT index_name, column_name FROM information_schema.statistics WHERE {here} AND non_unique = 0 "
-            f"ORDER BY index_name, seq_in_index"
-        ).fetchall():
-            groups.setdefault(str(index), []).append(str(column))
-        keys = groups.pop("PRIMARY", [])
-        columns = (
-            ActualColumn(
-                str(column),
-                JSON() if column in documents else self._actual_type(str(kind), str(characters or ""), str(comment)),
-                str(kind),
-                nullable == "YES",
-                column in keys,
-            )
-            for column, kind, nullable, characters, comment in rows
-        )
-        return Actual(tuple(columns), tuple(tuple(group) for group in groups.values()), keyed=True)
-
-    def _documents(self, connection: SqlConnection, here: str) -> set[str]:
-        """MariaDB keeps documents as text, with a check that they are some."""
-        if self.dialect.collation != MySQLDialect().collation:
-            return set()
-        where = here.replace("table_schema", "constraint_schema")
-        checks = connection.execute(
-            f"SELECT check_clause FROM information_schema.check_constraints WHERE {where}"
-        ).fetchall()
-        found = (re.fullmatch(r"json_valid\(`(.*)`\)", str(clause)) for (clause,) in checks)
-        return {match[1].replace("``", "`") for match in found if match is not None}
-
-    def _actual_type(self, kind: str, characters: str, comment: str) -> ColumnType | None:
-        if comment == TEXT_KEY:
-            return Text()
-        if re.fullmatch(r"(datetime|timestamp)(\([0-5]\))?", kind):
-            return None  # it would round what it is given
-        return self.dialect.column_type(f"{kind} CHARACTER SET {characters}" if characters else kind)
+        return read_table(connection, table, self.dialect)
 
     def result_columns(
         self, described: Sequence[Sequence[object]], rows: Sequence[tuple[object, ...]]
@@ -402,31 +352,12 @@ class MySQLBackend(SqlBackend):
 
     def spelling(self, table: Table, render: Any) -> Spelling:
         shared = super().spelling(table, render)
-        return _Spelling(shared.target, shared.quote, render, shared.casts, self, table)
 
+        def shape(names: Sequence[str], keys: Sequence[str]) -> str:
+            index = ", ".join(self.indexed(table.column(key)) for key in keys)
+            return f"{self.columns_sql(table, names)}, {self.dialect.quote(CHANGE_LABEL)} VARCHAR(16), KEY ({index})"
 
-@dataclass(frozen=True)
-class _Spelling(Spelling):
-    """Changes in the words of MySQL: joins in place of FROM, and a change table whose columns have their types."""
-
-    backend: MySQLBackend | None = None
-    table: Table | None = None
-
-    def fill(self, change: Upsert) -> str:
-        assert self.backend is not None
-        assert self.table is not None
-        keys = ", ".join(self.backend.indexed(self.table.column(key)) for key in change.keys)
-        columns = self.backend.columns_sql(self.table, change.columns)
-        columns += f", {self.quote(CHANGE_LABEL)} VARCHAR(16), KEY ({keys})"
-        return f"CREATE TEMPORARY TABLE {CHANGED} ({columns}) AS {self.render(change.rows)}"
-
-    def remove(self, keys: Sequence[str]) -> str:
-        return f"DELETE t FROM {self.target} AS t JOIN {CHANGED} AS c ON {self.keyed(keys, 't')} WHERE {self.removed}"
-
-    def update(self, keys: Sequence[str], columns: Sequence[str]) -> str:
-        settings = ", ".join(f"t.{self.quote(name)} = {self.stored(name, 'c.')}" for name in columns)
-        joined = f"{self.target} AS t JOIN {CHANGED} AS c ON {self.keyed(keys, 't')}"
-        return f"UPDATE {joined} SET {settings} WHERE {self.updated}"
+        return MySQLSpelling(shared.target, shared.quote, render, shared.casts, shape)
 
 
 _LOG = logging.getLogger(__name__)

@@ -87,7 +87,7 @@ class MySQLDialect(Dialect):
         if declared.upper().startswith("CHAR(36) CHARACTER SET ASCII"):
             return UUID()
         name = re.sub(r"\b(TINYINT|SMALLINT|MEDIUMINT|INT|BIGINT|YEAR|DATETIME|TIMESTAMP)\(\d+\)", r"\1", name)
-        return super().column_type(re.sub(r"(?<=INT) ZEROFILL| ZEROFILL", "", name))
+        return super().column_type(name.removesuffix(" ZEROFILL"))
 
     def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         family = self.family(value)
@@ -205,7 +205,7 @@ class MySQLDialect(Dialect):
             return _filled(forms[family], value)
         if family == "bytes":
             message = text_literal("bytes are no text in UTF-8: ")
-            broken = self._refused(self.concat([message, call("HEX", value.copy())]), "CHAR")
+            broken = _cast(self.refuse(self.concat([message, call("HEX", value.copy())])), "CHAR")
             return choose((_filled(_BROKEN, value), broken), default=_filled(_DECODED, value))
         return _cast(value, "CHAR")
 
@@ -213,10 +213,7 @@ class MySQLDialect(Dialect):
         """Refuses a value that does not fit a declared type."""
         text = _cast(value, "CHAR") if self.family(value) != "bytes" else call("HEX", value.copy())
         message = self.concat([text_literal(f"a value does not fit {type}: "), text])
-        return self._refused(message, self._target(type))
-
-    def _refused(self, message: exp.Expr, target: str) -> exp.Expression:
-        return _cast(self.refuse(message), target)
+        return _cast(self.refuse(message), self._target(type))
 
     def _target(self, type: ColumnType) -> str:
         """What CAST calls the type."""
