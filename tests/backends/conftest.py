@@ -15,6 +15,7 @@ import pytest
 from ematix_flow.connections import (
     DuckDBConnection,
     MemoryConnection,
+    MySQLConnection,
     ObjectStoreLocalConnection,
     PostgresConnection,
     SQLiteConnection,
@@ -23,7 +24,7 @@ from ematix_flow.errors import UnsupportedError
 from ematix_flow.spec.connection import Connection
 from ematix_flow.types import Bytes
 from tests.backends.lab import Lab, Lane, System
-from tests.servers import empty_postgres, forget_databases, next_database
+from tests.servers import empty_mysql, empty_postgres, forget_databases, next_database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,14 @@ SYSTEMS = (
         pushed=True,
         marks=(pytest.mark.server,),
     ),
+    System(
+        "mysql",
+        lambda name, _: MySQLConnection(name, empty_mysql(next_database())),
+        pushed=True,
+        keeps_nan=False,
+        keeps_infinity=False,
+        marks=(pytest.mark.server,),
+    ),
     System("memory", lambda name, _: MemoryConnection(name)),
     System("parquet", files("parquet"), gaps=NO_ROW_CHANGES),
     # The ORC library moves fractions of the last second before 1970 by a second.
@@ -66,8 +75,8 @@ LANES = (
     *(Lane(system, "spark", BY_NAME["memory"]) for system in SYSTEMS if system.gaps),
 )
 USUAL = {
-    "pushed": ("duckdb_memory", "sqlite", "postgres"),
-    "copied": ("sqlite", "postgres"),
+    "pushed": ("duckdb_memory", "sqlite", "postgres", "mysql"),
+    "copied": ("sqlite", "postgres", "mysql"),
     "spark": ("duckdb_memory", "memory", "parquet"),
 }
 """The systems that every test runs on, each way of rows; tests that say `everywhere` run on all of them."""

@@ -68,6 +68,7 @@ class System:
     """The modes it refuses, and what it raises."""
     refused_types: tuple[type[ColumnType], ...] = ()
     keeps_nan: bool = True
+    keeps_infinity: bool = True
     lost_names: tuple[str, ...] = ()
     """Names of columns whose values come back empty: to be repaired or refused."""
     lost_values: tuple[object, ...] = ()

@@ -177,6 +177,46 @@ class PostgresStore(SqlStore):
         return rows
 
 
+class MySQLStore(PostgresStore):
+    """MySQL and MariaDB, by their driver."""
+
+    def put(self, table: TableRef, types: Mapping[str, ColumnType], rows: Sequence[Row]) -> None:
+        name, dialect = self.backend.relation_sql(table), self.backend.dialect
+        columns = ", ".join(f"{dialect.quote(each)} {dialect.type_name(kind)}" for each, kind in types.items())
+        self.make_schema(table.schema)
+        session = self.backend.connect()
+        session.execute(f"DROP TABLE IF EXISTS {name}")
+        session.execute(f"CREATE TABLE {name} ({columns})")
+        marks = ", ".join("%s" for _ in types)
+        values = [tuple(_repeatable(row[each]) for each in types) for row in rows]
+        session.driver.cursor().executemany(f"INSERT INTO {name} VALUES ({marks})", values)
+        session.close()
+
+    def get(self, table: TableRef) -> list[Row]:
+        actual = self.backend.columns(table)
+        if actual is None:
+            return []
+        # Single precision is shown with six digits only.
+        quoted = [(self.backend.dialect.quote(each.name), each.declared) for each in actual.columns]
+        shown = ", ".join(f"CAST({name} AS DOUBLE) AS {name}" if kind == "float" else name for name, kind in quoted)
+        return self.select(f"SELECT {shown} FROM {self.backend.relation_sql(table)}")
+
+    def select(self, sql: str) -> list[Row]:
+        session = self.backend.connect()
+        cursor = session.execute(sql)
+        names = [column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        session.close()
+        return rows
+
+
+def _repeatable(value: object) -> object:
+    """The driver would write fewer digits of a float, and knows no zones."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return repr(value) if isinstance(value, float) else value
+
+
 class MemoryStore(Store):
     """Tables in memory, as Arrow."""
 
@@ -254,6 +294,7 @@ _STORES: Mapping[str, type[Store]] = {
     "duckdb": DuckDBStore,
     "sqlite": SQLiteStore,
     "postgres": PostgresStore,
+    "mysql": MySQLStore,
     "memory": MemoryStore,
     "object_store_local": FilesStore,
 }

@@ -19,13 +19,14 @@ from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
 from ematix_flow.backends.duckdb_macros import MACROS
 from ematix_flow.backends.hooks import HOOKS
+from ematix_flow.backends.mysql_dialect import MySQLDialect
 from ematix_flow.backends.postgres_dialect import PostgresDialect
 from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.engine.cleaning import cleaned_rows
 from ematix_flow.spec.table import Column
 from tests.backends.cleaning_cases import CASES, Case
-from tests.strategies.test_dialects import REFUSALS, open_postgres
+from tests.strategies.test_dialects import REFUSALS, open_mysql, open_postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +40,8 @@ def value_sql(value: object, kind: str, dialect: Dialect) -> str:
     """A value of one kind in an engine's words."""
     names = {"text": t.Text(), "integer": t.BigInt(), "double": t.Double(), "decimal": t.Numeric(20, 4)}
     plain = "REAL" if (dialect.name, kind) == ("sqlite", "double") else dialect.type_name(names[kind])
+    if dialect.name == "mysql":
+        plain = {"text": "CHAR", "integer": "SIGNED"}.get(kind, plain)
     if value is None:
         return f"CAST(NULL AS {plain})"
     if kind == "double" and dialect.name == "sqlite":
@@ -85,6 +88,12 @@ def missing_on_postgres(each: Case) -> tuple[str, ...]:
     return PostgresDialect().missing(cleaned_rows(columns, {"c": "v"}, [], PostgresDialect()))
 
 
+def missing_on_mysql(each: Case) -> tuple[str, ...]:
+    """What MySQL has no exact form of in a chain."""
+    columns = [Column(each.type, name="c", normalizers=each.markers)]
+    return MySQLDialect().missing(cleaned_rows(columns, {"c": "v"}, [], MySQLDialect()))
+
+
 def run_duckdb(sql: str) -> list:
     with duckdb.connect() as connection:
         for statement in ("SET TimeZone = 'UTC'", *MACROS):
@@ -110,6 +119,15 @@ def run_postgres(sql: str) -> list:
     return postgres_connection().execute(sql).fetchall()
 
 
+@cache
+def mysql_connection() -> SqlConnection:
+    return open_mysql("cleaning")
+
+
+def run_mysql(sql: str) -> list:
+    return mysql_connection().execute(sql).fetchall()
+
+
 IDS = [f"{at} {each.markers[-1]!r}"[:60] for at, each in enumerate(CASES)]
 
 
@@ -133,6 +151,22 @@ def test_postgres_leaves_to_spark_what_it_cannot_say() -> None:
     left = [each for each in CASES if missing_on_postgres(each)]
     assert {type(marker) for each in left for marker in each.markers} >= {n.regex_replace}
     assert len(left) < len(CASES) / 4
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "each", [pytest.param(each, id=name) for each, name in zip(CASES, IDS, strict=True) if not missing_on_mysql(each)]
+)
+def test_a_chain_means_on_mysql_what_it_says(each: Case) -> None:
+    kinds = {"text": "longtext", "integer": "bigint", "double": "double", "decimal": "decimal(20,4)"}
+    dialect = MySQLDialect().knowing({"v0": kinds[each.kind]})
+    assert differing(evaluate(run_mysql, dialect, [each]), [each]) == []
+
+
+def test_mysql_leaves_to_spark_what_it_cannot_say() -> None:
+    said = [each for each in CASES if not missing_on_mysql(each)]
+    assert {type(marker) for each in said for marker in each.markers} >= {n.trim, n.default, n.truncate, n.replace}
+    assert all(missing_on_mysql(Case((marker,), t.Text(), {})) for marker in (n.lower(), n.upper()))
 
 
 @pytest.mark.slow

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RING = (
-    "sqlite", "duckdb", "postgres", "parquet", "sqlite_memory", "orc", "memory", "csv", "duckdb_memory", "json_lines",
+    "sqlite", "duckdb", "postgres", "parquet", "mysql", "sqlite_memory", "orc", "memory", "csv", "duckdb_memory",
+    "json_lines",
 )  # fmt: skip
 PAIRS = [(source, RING[(at + step) % len(RING)]) for step in (1, 3) for at, source in enumerate(RING)]
 

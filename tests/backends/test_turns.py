@@ -13,21 +13,30 @@ import pytest
 from ematix_flow import BigInt, Project, Text, ematix, natural_key, pk
 from ematix_flow.backends.sql_ledger import SqlLedger
 from ematix_flow.config import Settings
-from ematix_flow.connections import DuckDBConnection, PostgresConnection, SQLiteConnection, register_connection
+from ematix_flow.connections import (
+    DuckDBConnection,
+    MySQLConnection,
+    PostgresConnection,
+    SQLiteConnection,
+    register_connection,
+)
 from ematix_flow.engine import run as engine_run
 from ematix_flow.errors import CheckError, ConflictError, UserCodeError
 from ematix_flow.spec.connection import Connection
 from ematix_flow.spec.place import TableRef
 from ematix_flow.spec.registry import Registry
-from tests.servers import empty_postgres
+from tests.servers import empty_mysql, empty_postgres
+
+SERVERS = [pytest.param(name, marks=pytest.mark.server) for name in ("postgres", "mysql")]
 
 
-@pytest.fixture(params=["duckdb", "sqlite", pytest.param("postgres", marks=pytest.mark.server)])
+@pytest.fixture(params=["duckdb", "sqlite", *SERVERS])
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
     kinds: dict[str, Callable[[], Connection]] = {
         "duckdb": lambda: DuckDBConnection("default", str(tmp_path / "shop.db")),
         "sqlite": lambda: SQLiteConnection("default", str(tmp_path / "shop.db")),
         "postgres": lambda: PostgresConnection("default", empty_postgres("turns")),
+        "mysql": lambda: MySQLConnection("default", empty_mysql("lab0")),
     }
     project = Project(Settings(), Registry())
     with project.active():

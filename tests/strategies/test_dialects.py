@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import duckdb
 import psycopg
+import pymysql
 import pytest
 from sqlglot import exp, parse_one
 
@@ -17,16 +18,18 @@ from ematix_flow.backends import sqlite_functions
 from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
 from ematix_flow.backends.duckdb_macros import MACROS
+from ematix_flow.backends.mysql_dialect import MYSQL_COLLATION, MySQLDialect
 from ematix_flow.backends.postgres_dialect import PostgresDialect
 from ematix_flow.backends.spark_dialect import SparkDialect
 from ematix_flow.backends.sql_connection import SqlConnection
 from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.backends.template import Template
-from ematix_flow.connections import PostgresConnection
+from ematix_flow.connections import MySQLConnection, PostgresConnection
 from ematix_flow.errors import SpecError, UnsupportedError
 from ematix_flow.normalize import DATE_FORMATS, TIMESTAMP_FORMATS
+from ematix_flow.spec.place import TableRef
 from tests.oracle import row_hash
-from tests.servers import empty_postgres
+from tests.servers import empty_mysql, empty_postgres
 
 ALL_TYPES = [
     t.SmallInt(), t.Integer(), t.BigInt(), t.Float(), t.Double(), t.Numeric(12, 2), t.Numeric(30, 4), t.Boolean(),
@@ -46,12 +49,14 @@ class Engine:
     def text(self, source: str, type: t.ColumnType) -> object:
         """The canonical text of a source expression that was cast to a type."""
         value = parse_one(source, read="duckdb")
+        if self.dialect.name == "mysql":  # which knows FLOAT and DOUBLE by these words alone
+            value = parse_one(value.sql("mysql"), read="mysql")
         if self.dialect.name == "postgres":  # where a number with an exponent is a decimal
             value = value.transform(lambda node: _double(node) if _has_exponent(node) else node)
         return self.value(self.dialect.text(self.dialect.cast(value, type), type))
 
 
-REFUSALS = (duckdb.Error, sqlite3.OperationalError, psycopg.Error)
+REFUSALS = (duckdb.Error, sqlite3.OperationalError, psycopg.Error, pymysql.Error)
 """What engines raise when a value does not fit."""
 
 
@@ -88,12 +93,32 @@ def open_postgres(database: str) -> SqlConnection:
     return connection
 
 
-ENGINES = {"duckdb": duckdb_engine, "sqlite": sqlite_engine, "postgres": postgres_engine}
-MARKED = [pytest.param(name, marks=pytest.mark.server if name == "postgres" else ()) for name in ENGINES]
+def mysql_engine() -> Engine:
+    connection = open_mysql("dialects")
+    return Engine(MySQLDialect(), lambda sql: connection.execute(sql).fetchall()[0][0])
+
+
+def open_mysql(database: str) -> SqlConnection:
+    """A connection to an empty database, as loads open it."""
+    connection: SqlConnection = MySQLConnection(database, empty_mysql(database)).open(None).connect()
+    atexit.register(connection.close)
+    return connection
+
+
+ENGINES = {"duckdb": duckdb_engine, "sqlite": sqlite_engine, "postgres": postgres_engine, "mysql": mysql_engine}
+SERVERS = ("postgres", "mysql")
+MARKED = [pytest.param(name, marks=pytest.mark.server if name in SERVERS else ()) for name in ENGINES]
+PARSING = [each for each in MARKED if each.values != ("mysql",)]
+"""Formats of times are left to Spark where the source is MySQL."""
 
 
 @pytest.fixture(params=MARKED, scope="module")
 def engine(request: pytest.FixtureRequest) -> Engine:
+    return ENGINES[request.param]()
+
+
+@pytest.fixture(params=PARSING, scope="module")
+def parser(request: pytest.FixtureRequest) -> Engine:
     return ENGINES[request.param]()
 
 
@@ -205,7 +230,9 @@ def test_integers_cost_duckdb_no_check() -> None:
     assert "CASE" not in plan
 
 
-@pytest.mark.parametrize("dialect", [DuckDBDialect(), SqliteDialect(), SparkDialect()], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "dialect", [DuckDBDialect(), SqliteDialect(), MySQLDialect(), SparkDialect()], ids=lambda d: d.name
+)
 @pytest.mark.parametrize("type", ALL_TYPES, ids=str)
 def test_a_stored_type_is_stable(dialect: Dialect, type: t.ColumnType) -> None:
     stored = dialect.stored_type(type)
@@ -254,6 +281,21 @@ def test_types_outside_the_catalogue_are_none() -> None:
 def test_a_decimal_that_an_engine_has_not_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="39 digits"):
         DuckDBDialect().type_name(t.Numeric(39, 0))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("type", ALL_TYPES, ids=str)
+def test_mysql_reports_back_what_stored_type_says(type: t.ColumnType) -> None:
+    backend = MySQLConnection("types", empty_mysql("types")).open(None)
+    with backend.session() as connection:
+        connection.execute(f"CREATE TABLE types.x (c {backend.dialect.type_name(type)})")
+    (column,) = backend.columns(TableRef("types", "x")).columns
+    assert column.type == backend.dialect.stored_type(type)
+
+
+def test_mysql_compares_text_by_its_bytes_on_either_server() -> None:
+    assert "COLLATE utf8mb4_nopad_bin" in MySQLDialect().type_name(t.Text())
+    assert "COLLATE utf8mb4_0900_bin" in MySQLDialect(MYSQL_COLLATION).type_name(t.String(5))
 
 
 def test_quote_doubles_quotes_and_joins_paths() -> None:
@@ -327,45 +369,45 @@ TIMES = [
 
 
 @pytest.mark.parametrize(("text", "meaning"), TIMES)
-def test_a_timestamp_is_parsed_by_the_first_format_that_fits(engine: Engine, text: str, meaning: str | None) -> None:
-    parsed = engine.dialect.parse_timestamp(exp.Literal.string(text), TIMESTAMP_FORMATS)
-    assert engine.value(engine.dialect.text(parsed, t.TimestampTZ())) == meaning
+def test_a_timestamp_is_parsed_by_the_first_format_that_fits(parser: Engine, text: str, meaning: str | None) -> None:
+    parsed = parser.dialect.parse_timestamp(exp.Literal.string(text), TIMESTAMP_FORMATS)
+    assert parser.value(parser.dialect.text(parsed, t.TimestampTZ())) == meaning
 
 
 @pytest.mark.parametrize(
     ("text", "meaning"),
     [("2026-01-02", "2026-01-02"), ("20260102", "2026-01-02"), ("01/02/2026", "2026-01-02"), ("20260230", None)],
 )
-def test_a_date_is_parsed_by_the_first_format_that_fits(engine: Engine, text: str, meaning: str | None) -> None:
-    parsed = engine.dialect.parse_date(exp.Literal.string(text), DATE_FORMATS)
-    assert engine.value(engine.dialect.text(parsed, t.Date())) == meaning
+def test_a_date_is_parsed_by_the_first_format_that_fits(parser: Engine, text: str, meaning: str | None) -> None:
+    parsed = parser.dialect.parse_date(exp.Literal.string(text), DATE_FORMATS)
+    assert parser.value(parser.dialect.text(parsed, t.Date())) == meaning
 
 
-def test_a_later_format_is_tried_when_an_earlier_one_gives_an_impossible_day(engine: Engine) -> None:
-    parsed = engine.dialect.parse_date(exp.Literal.string("13/01/2026"), ("MM/DD/YYYY", "DD/MM/YYYY"))
-    assert engine.value(engine.dialect.text(parsed, t.Date())) == "2026-01-13"
+def test_a_later_format_is_tried_when_an_earlier_one_gives_an_impossible_day(parser: Engine) -> None:
+    parsed = parser.dialect.parse_date(exp.Literal.string("13/01/2026"), ("MM/DD/YYYY", "DD/MM/YYYY"))
+    assert parser.value(parser.dialect.text(parsed, t.Date())) == "2026-01-13"
 
 
-def test_instants_pass_through_parsing(engine: Engine) -> None:
-    typed = engine.dialect.instant(datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC))
-    parsed = engine.dialect.parse_timestamp(typed, ("MM/DD/YYYY",))
-    assert engine.value(engine.dialect.text(parsed, t.TimestampTZ())) == "2026-01-02 03:04:05.000006"
+def test_instants_pass_through_parsing(parser: Engine) -> None:
+    typed = parser.dialect.instant(datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC))
+    parsed = parser.dialect.parse_timestamp(typed, ("MM/DD/YYYY",))
+    assert parser.value(parser.dialect.text(parsed, t.TimestampTZ())) == "2026-01-02 03:04:05.000006"
     assert (
-        engine.value(engine.dialect.text(engine.dialect.parse_date(typed, ("MM/DD/YYYY",)), t.Date())) == "2026-01-02"
+        parser.value(parser.dialect.text(parser.dialect.parse_date(typed, ("MM/DD/YYYY",)), t.Date())) == "2026-01-02"
     )
 
 
-def test_whole_numbers_can_be_parsed_as_dates(engine: Engine) -> None:
-    parsed = engine.dialect.parse_date(exp.Literal.number(20260102), ("YYYYMMDD",))
-    assert engine.value(engine.dialect.text(parsed, t.Date())) == "2026-01-02"
+def test_whole_numbers_can_be_parsed_as_dates(parser: Engine) -> None:
+    parsed = parser.dialect.parse_date(exp.Literal.number(20260102), ("YYYYMMDD",))
+    assert parser.value(parser.dialect.text(parsed, t.Date())) == "2026-01-02"
 
 
 @pytest.mark.parametrize("hook", ["PARSE_TIMESTAMP", "PARSE_DATE"])
-def test_strict_parsing_refuses_what_does_not_fit_and_lets_null_through(engine: Engine, hook: str) -> None:
+def test_strict_parsing_refuses_what_does_not_fit_and_lets_null_through(parser: Engine, hook: str) -> None:
     def parse(value: str) -> object:
         call = parse_one(f"{hook}_STRICT({value}, 'YYYY-MM-DD')", read="postgres")
-        return engine.value(
-            engine.dialect.text(parse_one(engine.dialect.render(call, {}, {}), read=engine.dialect.name), t.Date())
+        return parser.value(
+            parser.dialect.text(parse_one(parser.dialect.render(call, {}, {}), read=parser.dialect.name), t.Date())
         )
 
     assert parse("NULL") is None
@@ -374,14 +416,14 @@ def test_strict_parsing_refuses_what_does_not_fit_and_lets_null_through(engine: 
         parse("'02.01.2026'")
 
 
-def test_hooks_inside_other_expressions_are_replaced(engine: Engine) -> None:
+def test_hooks_inside_other_expressions_are_replaced(parser: Engine) -> None:
     nested = parse_one(
         "PARSE_DATE(COALESCE(PARSE_DATE('x', 'YYYY-MM-DD'), '2026-01-02'), 'YYYY-MM-DD')", read="postgres"
     )
-    if engine.dialect.name == "sqlite":
-        assert engine.value(nested) == "2026-01-02"
+    if parser.dialect.name == "sqlite":
+        assert parser.value(nested) == "2026-01-02"
     else:
-        assert "PARSE_DATE" not in engine.dialect.render(nested, {}, {})
+        assert "PARSE_DATE" not in parser.dialect.render(nested, {}, {})
 
 
 @pytest.mark.parametrize("template", ["YYYY", "YYYY-MM-DD YYYY", "YYYY-MM-DD HH12", "Mon DD YYYY"])
@@ -390,6 +432,6 @@ def test_a_format_that_cannot_be_read_is_refused(template: str) -> None:
         Template.of(template)
 
 
-def test_quoted_letters_in_a_format_are_literal(engine: Engine) -> None:
-    parsed = engine.dialect.parse_date(exp.Literal.string("day 2026.01.02"), ('"day" YYYY.MM.DD',))
-    assert engine.value(engine.dialect.text(parsed, t.Date())) == "2026-01-02"
+def test_quoted_letters_in_a_format_are_literal(parser: Engine) -> None:
+    parsed = parser.dialect.parse_date(exp.Literal.string("day 2026.01.02"), ('"day" YYYY.MM.DD',))
+    assert parser.value(parser.dialect.text(parsed, t.Date())) == "2026-01-02"

@@ -278,7 +278,7 @@ class Backend(ABC):
     can: ClassVar[Capabilities]
     jars: ClassVar[tuple[str, ...]] = ()
     """Groups of the jar lock that the Spark session must have before this backend works."""
-    dialect: ClassVar[Dialect]
+    dialect: Dialect
     """How queries over `incoming` and `target` are spelled here."""
 
     def __init__(self, connection: Connection, workshop: Workshop) -> None:

@@ -36,6 +36,15 @@ class MySQLConnection(Connection):
 
     kind: ClassVar[str] = "mysql"
     schemes: ClassVar[tuple[str, ...]] = ("mysql", "mysql+pymysql")
+    backend: ClassVar[str] = "mysql:MySQLBackend"
 
     url: str
-    """`mysql://user:password@host:3306/database`."""
+    """`mysql://user:password@host:3306/database`; behind it options of TLS such as `?ssl_ca=/path/ca.pem`."""
+    connect_timeout: int = 10
+    """Seconds to wait for the server to answer."""
+    lock_timeout: int = 60
+    """Seconds to wait for a lock that somebody else holds; 0 waits for ever."""
+    statement_timeout: int = 0
+    """Seconds that one statement may take; 0 sets no bound."""
+    local_infile: bool = True
+    """Send rows by LOAD DATA LOCAL INFILE where the server allows it; off for servers that you do not trust."""

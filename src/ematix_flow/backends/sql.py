@@ -18,7 +18,7 @@ from ..errors import BackendError, FlowError
 from ..spec.connection import Connection
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Commit, Run
-from ..spec.table import Table
+from ..spec.table import Column, Table
 from ..strategies.base import INCOMING, TARGET, Change
 from .base import Actual, Backend, Load, Piped, Pushed, QueryColumn, QueryResult, Relation, SchemaChange, Spooled
 from .sql_change import STAGED, Spelling, bind, change_statements
@@ -51,6 +51,7 @@ class SqlBackend(Backend):
     """Opens the load's transaction; takes the write lock at once where the database would deadlock otherwise."""
     KEYS: ClassVar[bool] = True
     """Tables are created with their primary key and unique constraints."""
+    CREATE_INDEX: ClassVar[str] = "CREATE INDEX IF NOT EXISTS"
 
     def __init__(self, connection: Connection, workshop: Workshop) -> None:
         super().__init__(connection, workshop)
@@ -96,6 +97,14 @@ class SqlBackend(Backend):
     def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["TABLE", "VIEW"]:
         """Make what `receive` left answer to the temporary name STAGED, in the table's types; tells as what."""
 
+    def stage_query(self, connection: SqlConnection, incoming: Pushed, table: Table) -> Literal["TABLE", "VIEW"]:
+        """Make the rows of a query of this database answer to the temporary name STAGED; tells as what."""
+        if incoming.attach is not None:
+            incoming.attach(connection)
+        kind: Literal["TABLE", "VIEW"] = "VIEW" if incoming.once else "TABLE"
+        connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {incoming.sql}")
+        return kind
+
     def delivers(self, connection: SqlConnection, table: Table) -> bool:
         """Whether what `receive` left can go straight into the table, without being staged."""
         return False
@@ -125,6 +134,22 @@ class SqlBackend(Backend):
     def index_name(self, index: TableRef) -> str:
         """An index beside its table, as a statement that creates it names it."""
         return self.relation_sql(index)
+
+    def column_sql(self, table: Table, column: Column) -> str:
+        """A column's type in the DDL of its table."""
+        return self.dialect.type_name(column.type)
+
+    def indexed(self, column: Column) -> str:
+        """A column in the list of those that an index is made of."""
+        return self.dialect.quote(column.name)
+
+    def widen_sql(self, table: Table, column: Column) -> str:
+        """What gives a column of the table, within ALTER TABLE, a wider type."""
+        return f"ALTER COLUMN {self.dialect.quote(column.name)} SET DATA TYPE {self.column_sql(table, column)}"
+
+    def change_table(self, connection: SqlConnection, change: SchemaChange, *, rehearsal: bool = False) -> None:
+        """Create the table, or add and widen its columns, in the transaction that is open; a rehearsal is undone."""
+        change_table(self, connection, change)
 
     def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
         """Create the schema where it is missing."""
@@ -289,7 +314,7 @@ class SqlBackend(Backend):
             self.take_turn(connection, table)
             change = decide(self.columns_in(connection, table))
             if change is not None:
-                change_table(self, connection, change)
+                self.change_table(connection, change)
 
     def query_columns(self, sql: str) -> tuple[QueryColumn, ...]:
         """The columns a query would give."""

@@ -70,6 +70,35 @@ class Spelling:
             query = f"SELECT {', '.join(map(self.stored, columns))} FROM ({query}) AS _rows"
         return f"INSERT INTO {self.target} ({self.names(columns)}) {query}"
 
+    def fill(self, change: Upsert) -> str:
+        """Makes the change table, with the rows of the change."""
+        return f"CREATE TEMPORARY TABLE {CHANGED} AS {self.render(change.rows)}"
+
+    def remove(self, keys: Sequence[str]) -> str:
+        """Takes the rows out of the table that the change removes."""
+        gone = f"SELECT 1 FROM {CHANGED} AS c WHERE {self.keyed(keys, self.target)} AND {self.removed}"
+        return f"DELETE FROM {self.target} WHERE EXISTS ({gone})"
+
+    def update(self, keys: Sequence[str], columns: Sequence[str]) -> str:
+        """Gives rows of the table that exist their new values."""
+        settings = ", ".join(f"{self.quote(name)} = {self.stored(name, 'c.')}" for name in columns)
+        update = f"UPDATE {self.target} SET {settings} FROM {CHANGED} AS c"
+        return f"{update} WHERE {self.keyed(keys, self.target)} AND {self.updated}"
+
+    def keyed(self, keys: Sequence[str], target: str) -> str:
+        """Whether a row of the change `c` and one of the table have one key."""
+        return " AND ".join(f"c.{self.quote(key)} = {target}.{self.quote(key)}" for key in keys)
+
+    @property
+    def removed(self) -> str:
+        """Whether a row of the change `c` takes one out."""
+        return f"c.{self.quote(CHANGE_LABEL)} = 'remove'"
+
+    @property
+    def updated(self) -> str:
+        """Whether a row of the change `c` gives one that exists new values."""
+        return f"c.{self.quote(CHANGE_LABEL)} NOT IN ('insert', 'remove')"
+
 
 def change_statements(change: Change, spelling: Spelling) -> list[Statement]:
     """What to run, in order; for an upsert the first fills the change table."""
@@ -84,21 +113,15 @@ def change_statements(change: Change, spelling: Spelling) -> list[Statement]:
 
 def _upsert(change: Upsert, spelling: Spelling) -> list[Statement]:
     """Rows are found by key and label, so no unique index is needed and no other row can be hit."""
-    target, quote = spelling.target, spelling.quote
-    label = quote(CHANGE_LABEL)
-    keyed = " AND ".join(f"c.{quote(key)} = {target}.{quote(key)}" for key in change.keys)
-    changed = [name for name in change.columns if name not in change.keys]
-    settings = ", ".join(f"{quote(name)} = {spelling.stored(name, 'c.')}" for name in changed)
-    statements = [Statement(f"CREATE TEMPORARY TABLE {CHANGED} AS {spelling.render(change.rows)}")]
+    statements = [Statement(spelling.fill(change))]
     if change.removes:
-        gone = f"SELECT 1 FROM {CHANGED} AS c WHERE {keyed} AND c.{label} = 'remove'"
-        statements.append(Statement(f"DELETE FROM {target} WHERE EXISTS ({gone})", "remove"))
-    if settings:
-        update = f"UPDATE {target} SET {settings} FROM {CHANGED} AS c"
-        statements.append(Statement(f"{update} WHERE {keyed} AND c.{label} NOT IN ('insert', 'remove')", "update"))
+        statements.append(Statement(spelling.remove(change.keys), "remove"))
+    changed = [name for name in change.columns if name not in change.keys]
+    if changed:
+        statements.append(Statement(spelling.update(change.keys, changed), "update"))
     values = ", ".join(map(spelling.stored, change.columns))
-    insert = f"INSERT INTO {target} ({spelling.names(change.columns)}) SELECT {values} FROM {CHANGED}"
-    insert += f" WHERE {label} = 'insert'"
+    insert = f"INSERT INTO {spelling.target} ({spelling.names(change.columns)}) SELECT {values} FROM {CHANGED}"
+    insert += f" WHERE {spelling.quote(CHANGE_LABEL)} = 'insert'"
     statements.append(Statement(insert, "insert"))
     return statements
 

@@ -11,7 +11,6 @@ from ..types import Boolean
 
 if TYPE_CHECKING:
     from .base import SchemaChange
-    from .dialect import Dialect
     from .sql import SqlBackend
     from .sql_connection import SqlConnection
 
@@ -20,7 +19,7 @@ __all__ = ["change_table", "create_sql", "index_sql"]
 
 def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaChange) -> None:
     """Create the table, or add and widen its columns, in the transaction that is open."""
-    table, dialect = change.table, backend.dialect
+    table = change.table
     target = backend.relation_sql(TableRef(table.schema, table.name))
     if change.create:
         backend.ensure_schema(connection, table.schema)
@@ -28,16 +27,15 @@ def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaC
         for index in change.indexes if backend.KEYS else ():
             connection.execute(index_sql(backend, table, index))
     for name in change.add:
-        connection.execute(f"ALTER TABLE {target} ADD COLUMN {_definition(dialect, table.column(name))}")
+        connection.execute(f"ALTER TABLE {target} ADD COLUMN {_definition(backend, table, table.column(name))}")
     for name in change.widen:
-        kind = dialect.type_name(table.column(name).type)
-        connection.execute(f"ALTER TABLE {target} ALTER COLUMN {dialect.quote(name)} SET DATA TYPE {kind}")
+        connection.execute(f"ALTER TABLE {target} {backend.widen_sql(table, table.column(name))}")
 
 
 def create_sql(backend: SqlBackend, table: Table) -> str:
     """CREATE TABLE for a declared table, with its keys where the database carries them."""
     dialect = backend.dialect
-    lines = [_definition(dialect, column) for column in table.columns]
+    lines = [_definition(backend, table, column) for column in table.columns]
     if backend.KEYS:
         groups = [("PRIMARY KEY", table.primary_key), *(("UNIQUE", group) for group in table.unique)]
         lines += [f"{word} ({', '.join(map(dialect.quote, group))})" for word, group in groups if group]
@@ -45,17 +43,17 @@ def create_sql(backend: SqlBackend, table: Table) -> str:
     return f"CREATE TABLE {name} (\n  " + ",\n  ".join(lines) + "\n)"
 
 
-def _definition(dialect: Dialect, column: Column) -> str:
+def _definition(backend: SqlBackend, table: Table, column: Column) -> str:
     """A column as CREATE and ALTER TABLE name it; the mark of deleted rows begins as false."""
     rules = "" if column.nullable else " NOT NULL"
     if column.name == DELETED and isinstance(column.type, Boolean):
         rules += " DEFAULT FALSE"
-    return f"{dialect.quote(column.name)} {dialect.type_name(column.type)}{rules}"
+    return f"{backend.dialect.quote(column.name)} {backend.column_sql(table, column)}{rules}"
 
 
 def index_sql(backend: SqlBackend, table: Table, columns: Sequence[str]) -> str:
     """CREATE INDEX for columns that loads look rows up by."""
     name = backend.index_name(TableRef(table.schema, f"{table.name}_{'_'.join(columns)}_lookup"))
     target = backend.table_name(TableRef(table.schema, table.name)).sql(backend.dialect.name)
-    keys = ", ".join(backend.dialect.quote(column) for column in columns)
-    return f"CREATE INDEX IF NOT EXISTS {name} ON {target} ({keys})"
+    keys = ", ".join(backend.indexed(table.column(column)) for column in columns)
+    return f"{backend.CREATE_INDEX} {name} ON {target} ({keys})"

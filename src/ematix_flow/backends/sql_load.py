@@ -15,7 +15,6 @@ from ..strategies.base import CHANGE_LABEL, Change, Replace, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Piped, Pushed, Relation, SchemaChange, Spooled, run_values
 from .sql_change import CHANGED, STAGED, Statement, change_statements
-from .sql_ddl import change_table
 from .sql_ledger import TokenRow
 
 if TYPE_CHECKING:
@@ -48,13 +47,10 @@ class SqlLoad(Load):
         if self.replayed:
             return
         match incoming:
-            case Pushed(sql, once, attach):
-                if attach is not None:
-                    attach(self.connection)
-                kind = "VIEW" if once else "TABLE"
-                self.connection.execute(f"CREATE TEMPORARY {kind} {STAGED} AS {sql}")
+            case Pushed():
+                kind = self.backend.stage_query(self.connection, incoming, self.table)
                 self._temporary.append(f"{kind} {STAGED}")
-                if not once:
+                if not incoming.once:
                     self.backend.settle(self.connection, STAGED, self._keys)
             case Frame() | Spooled() | Piped():
                 self._waiting = staged
@@ -66,7 +62,7 @@ class SqlLoad(Load):
 
     def evolve(self, change: SchemaChange) -> None:
         """Create the table, add or widen columns, inside the transaction."""
-        change_table(self.backend, self.connection, change)
+        self.backend.change_table(self.connection, change, rehearsal=self.commit.dry_run)
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query over `incoming` and `target`."""

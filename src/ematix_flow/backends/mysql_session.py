@@ -1,0 +1,202 @@
+"""An open connection to MySQL or MariaDB: how it is opened, and what its server would do unasked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ..errors import BackendError, ConfigError, nearest
+from ..spec.place import TableRef
+from .base import SchemaChange
+from .mysql_copy import field_kind
+from .mysql_dialect import MARIADB_COLLATION, MYSQL_COLLATION
+from .optional import optional
+from .server_connection import MySQLConnection
+from .sql_change import CHANGED, STAGED
+from .sql_connection import SqlCursor
+
+__all__ = ["STAND_IN", "MySQLSession", "address", "open_driver"]
+
+STAND_IN = "_ematix_target"
+"""The temporary table that a dry run changes in place of the one that it may not."""
+FOR_EVER = 31_536_000
+"""A year, in seconds."""
+_MODES = "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+
+
+class MySQLSession:
+    """An open connection.
+
+    The server commits by itself before a statement that makes or changes a table. Here such a statement is refused once
+    the transaction has written rows, and what follows it belongs to a new transaction.
+    """
+
+    def __init__(self, driver: Any, connection: MySQLConnection) -> None:
+        self.driver = driver
+        self.is_mariadb = "MariaDB" in driver.get_server_info()
+        self.collation = MARIADB_COLLATION if self.is_mariadb else MYSQL_COLLATION
+        self.reopens = self.is_mariadb
+        """Whether one query may look at a temporary table several times."""
+        self.incoming: str | None = None
+        """The query of the rows that a load looks at a single time."""
+        self.stand_in: TableRef | None = None
+        self.made: SchemaChange | None = None
+        """What the load under way has made: a table, or columns of one."""
+        self._in_transaction = self._has_written = False
+        self._copied: set[str] = set()
+        for setting in self._settings(connection):
+            self.run(setting)
+
+    def execute(self, sql: str, /) -> SqlCursor:
+        """Run one statement."""
+        verb, _, rest = sql.lstrip().upper().partition(" ")
+        makes = verb in _MAKING and not rest.lstrip().startswith("TEMPORARY")
+        if makes and self._in_transaction and self._has_written:
+            raise BackendError(
+                "a statement that makes or changes a table would commit the rows that were written before it",
+                hint="let it run before them, or by itself",
+            )
+        for name in _COPY.findall(sql):
+            self._copy(name)
+        cursor = _Cursor(self.run(sql))
+        if verb in ("BEGIN", "COMMIT", "ROLLBACK") and not rest.startswith("TO "):
+            self._in_transaction, self._has_written = verb == "BEGIN", False
+        elif makes and self._in_transaction:
+            self.run("BEGIN")
+        self._has_written = self._has_written or verb in _WRITING
+        return cursor
+
+    def insert_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Run an INSERT with marks, for many rows in few statements."""
+        self._has_written = True
+        self.driver.cursor().executemany(sql, rows)
+
+    def run(self, sql: str) -> Any:
+        """Run a statement about temporary tables, which are no part of the transaction; gives the driver's cursor."""
+        cursor = self.driver.cursor()
+        cursor.execute(sql)
+        return cursor
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What the block writes goes into temporary tables alone, so that tables may still be made afterwards."""
+        before = self._has_written
+        yield
+        self._has_written = before
+
+    def copy_name(self, table: str, number: int) -> str:
+        """The name of a temporary table for the place in a query where it stands for the `number`th time."""
+        return table if self.reopens or number == 1 else f"{table}_{number}"
+
+    def forget(self) -> None:
+        """Drop every temporary table of a load that is over."""
+        names = (STAGED, CHANGED, STAND_IN, *self._copied)
+        for name in names:
+            self.run(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+        self._copied.clear()
+        self.incoming = self.stand_in = self.made = None
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.driver.close()
+
+    def _copy(self, name: str) -> None:
+        """A server that opens a temporary table once in a query gets a copy for every further time."""
+        original = name.rpartition("_")[0]
+        if name not in self._copied:
+            self.run(f"CREATE TEMPORARY TABLE {name} LIKE {original}")
+            self.run(f"INSERT INTO {name} SELECT * FROM {original}")
+            self._copied.add(name)
+
+    def _settings(self, connection: MySQLConnection) -> list[str]:
+        waiting = connection.lock_timeout or FOR_EVER
+        seconds = connection.statement_timeout
+        bound = f"max_statement_time = {seconds}" if self.is_mariadb else f"max_execution_time = {seconds * 1000}"
+        return [
+            f"SET NAMES utf8mb4 COLLATE {self.collation}",
+            (
+                f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00', sql_auto_is_null = 0, wait_timeout = 28800, "
+                f"lock_wait_timeout = {waiting}, innodb_lock_wait_timeout = {waiting}, {bound}"
+            ),
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        ]
+
+
+class _Cursor:
+    """What a statement gives back, its columns with their types in the server's words."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+        self.rowcount = cursor.rowcount
+
+    @property
+    def description(self) -> Sequence[Sequence[object]] | None:
+        if self._cursor.description is None:
+            return None
+        # What the driver describes does not tell bytes from text.
+        return [(each.name, field_kind(each)) for each in self._cursor._result.fields]
+
+    def fetchall(self) -> list[tuple[object, ...]]:
+        return list(self._cursor.fetchall())
+
+    def fetchmany(self, size: int, /) -> list[tuple[object, ...]]:
+        return list(self._cursor.fetchmany(size))
+
+
+_MAKING = ("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME")
+_WRITING = ("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD")
+_COPY = re.compile(rf"(?<!\w)((?:{STAGED}|{STAND_IN})_\d+)(?!\w)")
+
+
+def open_driver(connection: MySQLConnection, **options: object) -> Any:
+    """The driver's own connection; `options` are the driver's."""
+    pymysql = optional("pymysql", extra="mysql")
+    parts = urlsplit(connection.url)
+    database = unquote(parts.path.strip("/"))
+    if not database:
+        raise ConfigError(
+            f"connection {connection.name!r}: the URL names no database",
+            hint="write mysql://user:password@host:3306/database",
+            declared_at=connection.declared_at,
+        )
+    return pymysql.connect(
+        host=parts.hostname or "127.0.0.1",
+        port=parts.port or 3306,
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        database=database,
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=connection.connect_timeout,
+        client_flag=pymysql.constants.CLIENT.FOUND_ROWS,
+        program_name="ematix-flow",
+        **_tls(connection, dict(parse_qsl(parts.query))),
+        **options,
+    )
+
+
+def address(connection: MySQLConnection) -> tuple[str, int, str]:
+    """Which server, and who asks it."""
+    parts = urlsplit(connection.url)
+    return parts.hostname or "127.0.0.1", parts.port or 3306, unquote(parts.username or "")
+
+
+def _tls(connection: MySQLConnection, given: Mapping[str, str]) -> dict[str, object]:
+    for name in given:
+        if name not in _TLS:
+            raise ConfigError(
+                f"connection {connection.name!r}: the URL has the option {name!r}, which is unknown",
+                hint=nearest("option", name, _TLS),
+                declared_at=connection.declared_at,
+            )
+    return {
+        name: value.lower() in ("1", "true", "yes") if name.startswith("ssl_verify") else value
+        for name, value in given.items()
+        if name != "charset"
+    }
+
+
+_TLS = ("ssl_ca", "ssl_cert", "ssl_key", "ssl_verify_cert", "ssl_verify_identity", "charset")

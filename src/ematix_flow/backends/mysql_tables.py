@@ -1,0 +1,88 @@
+"""Tables of MySQL and MariaDB: what they look like, and how changes to their rows are said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..spec.place import TableRef
+from ..strategies.base import Upsert
+from ..types import JSON, ColumnType, Text
+from .base import Actual, ActualColumn
+from .mysql_dialect import MARIADB_COLLATION, MySQLDialect
+from .sql_change import CHANGED, Spelling
+from .sql_connection import SqlConnection
+
+__all__ = ["TEXT_KEY", "MySQLSpelling", "read_table"]
+
+TEXT_KEY = "ematix_flow: Text"
+"""The comment of a column that was declared as Text and has a bound because it is part of a key."""
+
+
+def read_table(connection: SqlConnection, table: TableRef, dialect: MySQLDialect) -> Actual | None:
+    """The table as it is; None where there is no such table."""
+    schema, name = (dialect.literal(part, Text()).sql("mysql") for part in (table.schema, table.name))
+    here = (
+        f"table_schema = {schema} AND table_name = {name} AND (@@lower_case_table_names <> 0 "
+        f"OR (CAST(table_schema AS BINARY) = {schema} AND CAST(table_name AS BINARY) = {name}))"
+    )
+    rows = connection.execute(
+        "SELECT column_name, column_type, is_nullable, character_set_name, column_comment "
+        f"FROM information_schema.columns WHERE {here} ORDER BY ordinal_position"
+    ).fetchall()
+    if not rows:
+        return None
+    found = connection.execute(
+        f"SELECT index_name, column_name FROM information_schema.statistics WHERE {here} AND non_unique = 0 "
+        "ORDER BY index_name, seq_in_index"
+    ).fetchall()
+    groups: dict[str, list[str]] = {}
+    for index, column in found:
+        groups.setdefault(str(index), []).append(str(column))
+    keys = groups.pop("PRIMARY", [])
+    documents = _documents(connection, here) if dialect.collation == MARIADB_COLLATION else set()
+    columns = []
+    for column, kind, nullable, characters, comment in rows:
+        known = _actual_type(str(kind), str(characters or ""), str(comment), dialect)
+        known = JSON() if column in documents else known
+        columns.append(ActualColumn(str(column), known, str(kind), nullable == "YES", column in keys))
+    return Actual(tuple(columns), tuple(tuple(group) for group in groups.values()), keyed=True)
+
+
+def _documents(connection: SqlConnection, here: str) -> set[str]:
+    """The columns of documents, which MariaDB keeps as text with a check that they are some."""
+    where = here.replace("table_schema", "constraint_schema")
+    checks = connection.execute(
+        f"SELECT check_clause FROM information_schema.check_constraints WHERE {where}"
+    ).fetchall()
+    found = (re.fullmatch(r"json_valid\(`(.*)`\)", str(clause)) for (clause,) in checks)
+    return {match[1].replace("``", "`") for match in found if match is not None}
+
+
+def _actual_type(kind: str, characters: str, comment: str, dialect: MySQLDialect) -> ColumnType | None:
+    if comment == TEXT_KEY:
+        return Text()
+    if re.fullmatch(r"(datetime|timestamp)(\([0-5]\))?", kind):
+        return None  # it would round what it is given
+    return dialect.column_type(f"{kind} CHARACTER SET {characters}" if characters else kind)
+
+
+@dataclass(frozen=True)
+class MySQLSpelling(Spelling):
+    """Changes in the words of MySQL: joins in place of FROM, and a change table whose columns have their types."""
+
+    shape: Callable[[Sequence[str], Sequence[str]], str] = lambda names, keys: ""
+    """The columns of the change table, by their names and the names of the keys."""
+
+    def fill(self, change: Upsert) -> str:
+        columns = self.shape(change.columns, change.keys)
+        return f"CREATE TEMPORARY TABLE {CHANGED} ({columns}) AS {self.render(change.rows)}"
+
+    def remove(self, keys: Sequence[str]) -> str:
+        return f"DELETE t FROM {self.target} AS t JOIN {CHANGED} AS c ON {self.keyed(keys, 't')} WHERE {self.removed}"
+
+    def update(self, keys: Sequence[str], columns: Sequence[str]) -> str:
+        settings = ", ".join(f"t.{self.quote(name)} = {self.stored(name, 'c.')}" for name in columns)
+        joined = f"{self.target} AS t JOIN {CHANGED} AS c ON {self.keyed(keys, 't')}"
+        return f"UPDATE {joined} SET {settings} WHERE {self.updated}"

@@ -1,0 +1,425 @@
+"""What is particular to MySQL and MariaDB: tables that commit by themselves, collations, local files, turns."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ematix_flow.backends.base import Actual, SchemaChange
+from ematix_flow.backends.mysql import MySQLBackend
+from ematix_flow.backends.sql_connection import SqlConnection
+from ematix_flow.backends.workshop import Workshop
+from ematix_flow.connections import MySQLConnection
+from ematix_flow.errors import BackendError, CheckError, ConfigError, ConflictError, ConnectError, DriftError, FlowError
+from ematix_flow.spec.place import Query, TableRef
+from ematix_flow.spec.table import Column, Table
+from ematix_flow.types import (
+    JSON,
+    UUID,
+    BigInt,
+    Boolean,
+    Bytes,
+    ColumnType,
+    Date,
+    Double,
+    Float,
+    Numeric,
+    String,
+    Text,
+    Timestamp,
+    TimestampTZ,
+)
+from tests.backends.conftest import BY_NAME
+from tests.backends.lab import Lab, Lane, System
+from tests.servers import empty_mysql, mariadb
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.server
+
+PUSHED = Lane(BY_NAME["mysql"], "same_db")
+
+
+class OpensOnce(MySQLBackend):
+    """As if the server opened a temporary table once in a query, which is what MySQL does."""
+
+    def connect(self) -> SqlConnection:
+        session: Any = super().connect()
+        session.reopens = False
+        return session
+
+
+class OpensOnceConnection(MySQLConnection):
+    def open(self, workshop: Any) -> Any:
+        return OpensOnce(self, workshop)
+
+
+ONCE = System("mysql_once", lambda name, _: OpensOnceConnection(name, empty_mysql("lab0")), pushed=True)
+
+
+@pytest.fixture
+def make(tmp_path: Path, session: Callable[[], SparkSession]) -> Iterator[Callable[..., Lab]]:
+    made: list[Lab] = []
+
+    def make(lane: Lane = PUSHED, **defaults: Any) -> Lab:
+        made.append(Lab(lane, tmp_path, session, **defaults))
+        return made[-1]
+
+    yield make
+    for lab in made:
+        lab.close()
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> MySQLBackend:
+    return opened("lab0", tmp_path)
+
+
+def opened(database: str, folder: Path, **fields: Any) -> MySQLBackend:
+    """A backend that has no Spark."""
+    connection = MySQLConnection("shop", empty_mysql(database), **fields)
+    return MySQLBackend(connection, Workshop(lambda: pytest.fail("Spark is not needed"), folder))
+
+
+def run(backend: MySQLBackend, *statements: str) -> list[tuple[object, ...]]:
+    with backend.session() as connection:
+        return [connection.execute(sql) for sql in statements][-1].fetchall()
+
+
+def test_the_server_says_what_it_is(backend: MySQLBackend) -> None:
+    assert backend.ping().startswith("MariaDB 11.4")
+
+
+def test_two_databases_of_one_server_are_one_system() -> None:
+    one, other = (MySQLConnection("x", f"mysql://u:p@h/{each}").open(None) for each in ("a", "b"))
+    assert one.same_system(other)
+    assert not one.same_system(MySQLConnection("x", "mysql://v:p@h/a").open(None))
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("flow:wrong@", "Access denied"), ("nobody:x@", "Access denied")])
+def test_a_login_that_is_wrong_is_a_connect_error(backend: MySQLBackend, given: str, wanted: str) -> None:
+    url = mariadb().url().replace("flow:flow@", given)
+    with pytest.raises(ConnectError, match=wanted):
+        MySQLConnection("shop", url).open(None).ping()
+
+
+def test_a_database_that_is_not_there_and_a_server_that_is_not_are_connect_errors(backend: MySQLBackend) -> None:
+    with pytest.raises(ConnectError, match="Unknown database 'nowhere'"):
+        MySQLConnection("shop", mariadb().url("nowhere")).open(None).ping()
+    with pytest.raises(ConnectError, match="Can't connect"):
+        MySQLConnection("shop", "mysql://u:p@127.0.0.1:1/d", connect_timeout=1).open(None).ping()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [("mysql://u:p@h", "names no database"), ("mysql://u:p@h/d?ssl_cat=/x", "ssl_cat.*unknown")],
+)
+def test_a_url_that_says_too_little_or_too_much_is_refused(url: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        MySQLConnection("shop", url).open(None).ping()
+
+
+def test_a_first_load_that_fails_leaves_no_table(make: Callable[..., Lab]) -> None:
+    lab = make(mode="merge")
+    with lab.refused(CheckError, "id"):
+        lab("id | v", "1 | a", "1 | b")
+    assert not lab.exists()
+
+
+def test_a_dry_run_makes_no_table_and_no_column(make: Callable[..., Lab]) -> None:
+    lab = make(mode="scd2")
+    assert lab("id | v", "1 | a", dry_run=True).rows_inserted == 1
+    assert not lab.exists()
+    lab("id | v", "1 | a")
+    result = lab("id | v | city", "1 | b | Bern", "2 | c | Biel", dry_run=True, on_drift="evolve")
+    assert (result.rows_inserted, result.drift) == (2, ["added column 'city'"])
+    assert "city" not in lab.table()[0]
+    assert lab.history(1) == [("a", "10:00", None)]
+
+
+def test_a_table_that_others_have_written_to_is_not_taken_back(backend: MySQLBackend) -> None:
+    table = Table("mart", "people", (Column(BigInt(), nullable=False, primary_key=True, name="id"),))
+    with backend.hold(), backend.session() as connection:
+        change = SchemaChange(table, create=True)
+        backend.change_table(connection, change)
+        connection.execute("INSERT INTO mart.people VALUES (1)")
+        backend._take_back(connection, change)
+        assert connection.execute("SELECT id FROM mart.people").fetchall() == [(1,)]
+        connection.execute("DELETE FROM mart.people")
+        backend._take_back(connection, change)
+    assert backend.columns(TableRef("mart", "people")) is None
+
+
+def test_rows_that_were_written_are_not_committed_by_a_table_that_is_made(backend: MySQLBackend) -> None:
+    run(backend, "CREATE TABLE lab0.t (id INT)")
+    with pytest.raises(BackendError, match="would commit the rows"):
+        backend.execute(["INSERT INTO t VALUES (1)", "CREATE TABLE u (id INT)"])
+    assert run(backend, "SELECT COUNT(*) FROM t") == [(0,)]
+    backend.execute(["CREATE TABLE u (id INT)", "INSERT INTO t VALUES (1)"])
+    assert run(backend, "SELECT COUNT(*) FROM t") == [(1,)]
+
+
+@pytest.mark.parametrize("mode", ["merge", "scd2"])
+def test_a_server_that_opens_a_temporary_table_once_gets_copies(make: Callable[..., Lab], mode: str) -> None:
+    lab = make(Lane(ONCE, "same_db"), mode=mode, handle_deletes="hard" if mode == "merge" else "soft")
+    lab("id | v", "1 | a", "2 | b")
+    lab("id | v", "1 | A", "3 | c")
+    current = (
+        [row[:2] for row in lab.rows("id", "v", "is_current") if row[2]] if mode == "scd2" else lab.rows("id", "v")
+    )
+    assert current == [(1, "A"), (3, "c")]
+
+
+def test_a_copy_has_the_rows_of_its_table(tmp_path: Path) -> None:
+    backend = OpensOnce(MySQLConnection("shop", empty_mysql("lab0")), Workshop(lambda: pytest.fail("no"), tmp_path))
+    with backend.session() as connection:
+        connection.execute("CREATE TEMPORARY TABLE _ematix_incoming AS SELECT 7 AS id")
+        found = connection.execute("SELECT a.id, b.id FROM _ematix_incoming AS a, `_ematix_incoming_2` AS b").fetchall()
+    assert found == [(7, 7)]
+
+
+@pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "utf8mb4_unicode_ci", "latin1_swedish_ci"])
+def test_case_and_blanks_count_in_tables_that_others_made(make: Callable[..., Lab], collation: str) -> None:
+    lab = make(mode="merge", on_drift="ignore")
+    lab.store.make_schema("shop")
+    characters = collation.partition("_")[0]
+    lab.store.execute(
+        f"CREATE TABLE shop.customer (id BIGINT PRIMARY KEY, v LONGTEXT CHARACTER SET {characters} COLLATE {collation} "
+        "NOT NULL, _loaded_at DATETIME(6), _batch_id CHAR(36))"
+    )
+    lab("id | v", "1 | a", "2 | b")
+    assert lab("id | v", "1 | A", "2 | b").rows_updated == 1
+    types = {"id": BigInt(), "v": Text()}
+    assert lab.load(types, [{"id": 1, "v": "A "}, {"id": 2, "v": "b"}]).rows_updated == 1
+    assert lab.rows("id", "v") == [(1, "A "), (2, "b")]
+
+
+def test_a_collation_that_cannot_be_compared_is_refused_with_a_way_out(make: Callable[..., Lab]) -> None:
+    lab = make(mode="merge", on_drift="ignore")
+    lab.store.make_schema("shop")
+    lab.store.execute(
+        "CREATE TABLE shop.customer (id BIGINT PRIMARY KEY, v LONGTEXT COLLATE utf8mb4_bin, _loaded_at DATETIME(6), "
+        "_batch_id CHAR(36))"
+    )
+    with lab.refused(BackendError, "Illegal mix of collations") as caught:
+        lab("id | v", "1 | a")
+    assert "utf8mb4_nopad_bin" in str(caught.value.hint)
+
+
+def test_a_text_may_be_a_key_up_to_255_characters(make: Callable[..., Lab]) -> None:
+    lab = make(mode="merge")
+    lab.keys = ("code",)
+    types = {"code": Text(), "n": BigInt()}
+    rows = [{"code": code, "n": 1} for code in ("x" * 255, "a", "A", "a ")]
+    assert lab.load(types, rows).rows_inserted == 4
+    assert lab.load(types, rows).rows_unchanged == 4
+    with lab.refused(FlowError, "code"):
+        lab.load(types, [{"code": "x" * 256, "n": 1}])
+
+
+def test_a_column_that_would_round_instants_is_a_difference(make: Callable[..., Lab]) -> None:
+    lab = make(mode="append")
+    lab.store.make_schema("shop")
+    lab.store.execute("CREATE TABLE shop.customer (id BIGINT PRIMARY KEY, t DATETIME)")
+    with lab.refused(DriftError, "column 't' has type datetime"):
+        lab("id | t:Timestamp", "1 | 2026-01-05 10:00:00.5")
+
+
+KINDS = [
+    ("tinyint(1)", Boolean()), ("int(11)", None), ("int unsigned", BigInt()), ("bigint unsigned", Numeric(20, 0)),
+    ("decimal(12,2)", Numeric(12, 2)), ("varchar(7)", String(7)), ("mediumtext", Text()), ("varbinary(9)", Bytes()),
+    ("char(36) character set ascii", UUID()), ("json", JSON()), ("float", Float()), ("double", Double()),
+    ("date", Date()), ("datetime(6)", Timestamp()), ("timestamp(6)", TimestampTZ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "kind"), KINDS, ids=[made for made, _ in KINDS])
+def test_a_table_of_others_is_read_as_it_is(backend: MySQLBackend, made: str, kind: ColumnType | None) -> None:
+    run(backend, f"CREATE TABLE t (c {made} NULL, UNIQUE (c))" if "text" not in made else f"CREATE TABLE t (c {made})")
+    actual = backend.columns(TableRef("lab0", "t"))
+    assert isinstance(actual, Actual)
+    assert actual.columns[0].type == (kind or backend.dialect.column_type("int"))
+
+
+def test_names_of_tables_are_told_apart_by_case(backend: MySQLBackend) -> None:
+    run(backend, "CREATE TABLE People (id INT)")
+    assert backend.columns(TableRef("lab0", "People")) is not None
+    assert backend.columns(TableRef("lab0", "people")) is None
+
+
+def export(backend: MySQLBackend, sql: str) -> pa.Table:
+    with backend.workshop.bench():
+        return backend.read_arrow(Query(sql))
+
+
+def test_every_type_is_read_with_nothing_lost(backend: MySQLBackend) -> None:
+    found = export(
+        backend,
+        "SELECT CAST(16777217 AS FLOAT) AS f, 5e-324 AS d, 18446744073709551615 AS u, "
+        "CAST(-0.5 AS DECIMAL(38,10)) AS n, "
+        "CAST('1600-02-29 01:02:03.000004' AS DATETIME(6)) AS t, DATE '0001-01-01' AS day, UNHEX('00FF') AS b, "
+        "'🙂 \\\\ \\n' AS s, NULL AS nothing, TIME '10:00:01' AS clock, CAST(1 AS DECIMAL(65,0)) AS wide",
+    )
+    assert found.to_pylist() == [
+        {
+            "f": 16777216.0, "d": 5e-324, "u": Decimal(18446744073709551615), "n": Decimal("-0.5000000000"),
+            "t": datetime(1600, 2, 29, 1, 2, 3, 4), "day": datetime(1, 1, 1).date(), "b": b"\x00\xff",  # noqa: DTZ001
+            "s": "🙂 \\ \n", "nothing": None, "clock": "10:00:01", "wide": "1",
+        }
+    ]  # fmt: skip
+
+
+def test_instants_of_timestamp_columns_are_utc_whatever_the_server_thinks(backend: MySQLBackend) -> None:
+    run(
+        backend,
+        "CREATE TABLE t (at TIMESTAMP(6) NULL)",
+        "SET time_zone = '+05:00'",
+        "INSERT INTO t VALUES ('2026-01-05 10:00')",
+    )
+    (row,) = export(backend, "SELECT at FROM t").to_pylist()
+    assert row["at"].isoformat() == "2026-01-05T05:00:00+00:00"
+
+
+def test_a_date_that_is_none_is_refused_by_name(backend: MySQLBackend) -> None:
+    run(backend, "CREATE TABLE t (day DATE NULL)", "SET sql_mode = ''", "INSERT INTO t VALUES ('0000-00-00')")
+    with pytest.raises(CheckError, match="column 'day' holds a date that is none"):
+        export(backend, "SELECT day FROM t")
+    assert export(backend, "SELECT NULLIF(day, 0) AS day FROM t").to_pylist() == [{"day": None}]
+
+
+def test_a_query_stops_where_nobody_asked_for_more(backend: MySQLBackend) -> None:
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT i FROM n"
+    result = backend.query(numbers, max_rows=2)
+    assert (list(result.rows), result.truncated) == ([(1,), (2,)], True)
+    assert len(backend.query(numbers).rows) == 100
+
+
+AWKWARD = ["", "NULL", "\\N", "a\tb\nc\\d\0e", "🙂", 'it\'s "quoted"', " blank ", None]
+
+
+@pytest.mark.parametrize("local_infile", [True, False])
+def test_rows_from_outside_arrive_as_they_are(tmp_path: Path, local_infile: bool) -> None:
+    backend = opened("lab0", tmp_path, local_infile=local_infile)
+    count = deliver(backend, tmp_path)
+    assert count == len(AWKWARD)
+    found = run(backend, "SELECT id, v, HEX(b), CAST(f AS DOUBLE), t, ok FROM mart.rows ORDER BY id")
+    assert [row[1] for row in found] == AWKWARD
+    assert found[0][2:] == ("00FF0A5C", 3.4028234663852886e38, datetime(9999, 12, 31, 23, 59, 59, 999999), 1)  # noqa: DTZ001
+    assert found[-1][1:] == (None, None, None, None, None)
+
+
+def test_a_server_that_takes_no_files_gets_inserts_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = opened("lab0", tmp_path)
+    run(backend, "SET GLOBAL local_infile = 0")
+    try:
+        with caplog.at_level(logging.INFO, logger="ematix_flow"):
+            assert deliver(backend, tmp_path) == len(AWKWARD)
+    finally:
+        run(backend, "SET GLOBAL local_infile = 1")
+    assert "takes no local files" in caplog.text
+
+
+@pytest.mark.parametrize("local_infile", [True, False])
+def test_what_a_bulk_load_cannot_take_is_an_error_and_never_a_warning(tmp_path: Path, local_infile: bool) -> None:
+    backend = opened("lab0", tmp_path, local_infile=local_infile)
+    deliver(backend, tmp_path)
+    with pytest.raises(BackendError, match="Duplicate entry '0' for key 'PRIMARY'"):
+        deliver(backend, tmp_path)
+
+
+def test_nan_is_refused_by_the_name_of_its_column(tmp_path: Path) -> None:
+    backend = opened("lab0", tmp_path)
+    with pytest.raises(CheckError, match="column 'f' holds NaN"):
+        deliver(backend, tmp_path, f=float("nan"))
+    assert run(backend, "SELECT COUNT(*) FROM mart.rows") == [(0,)]
+
+
+def deliver(backend: MySQLBackend, folder: Path, f: float = 3.4028234663852886e38) -> int:
+    """Bring the awkward texts and some extreme values straight into `mart.rows`."""
+    kinds: dict[str, ColumnType] = {
+        "id": BigInt(), "v": Text(), "b": Bytes(), "f": Float(), "t": TimestampTZ(), "ok": Boolean()
+    }  # fmt: skip
+    height = len(AWKWARD) - 1
+    moment = datetime.fromisoformat("9999-12-31 23:59:59.999999+00:00")
+    rows = pa.table(
+        {
+            "id": pa.array(range(len(AWKWARD))),
+            "v": AWKWARD,
+            "b": pa.array([b"\x00\xff\n\\"] * height + [None]),
+            "f": pa.array([f] * height + [None], pa.float32()),
+            "t": pa.array([moment] * height + [None], pa.timestamp("us", tz="UTC")),
+            "ok": pa.array([True] * height + [None]),
+        }
+    )
+    place = folder / "rows"
+    place.mkdir(exist_ok=True)
+    pq.write_table(rows, place / "rows.parquet")
+    columns = (Column(kind, name=name, primary_key=name == "id", nullable=name != "id") for name, kind in kinds.items())
+    table = Table("mart", "rows", tuple(columns))
+    with backend.session() as connection:
+        if backend.columns_in(connection, TableRef("mart", "rows")) is None:
+            backend.change_table(connection, SchemaChange(table, create=True))
+        assert backend.delivers(connection, table)
+        with backend.transaction(connection):
+            return backend.deliver(connection, place, table, {})
+
+
+def test_a_lock_of_another_is_waited_for_and_then_a_conflict(tmp_path: Path) -> None:
+    backend = opened("lab0", tmp_path, lock_timeout=1)
+    run(backend, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    held, tried = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with backend.session() as connection, backend.transaction(connection):
+            connection.execute("UPDATE t SET id = 2 WHERE id = 1")
+            backend.take_turn(connection, TableRef("lab0", "t"))
+            held.set()
+            tried.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    try:
+        with pytest.raises(ConflictError, match="Lock wait timeout"):
+            run(backend, "UPDATE t SET id = 3 WHERE id = 1")
+        with backend.session() as connection, pytest.raises(ConflictError, match=r"another load into lab0\.t"):
+            backend.take_turn(connection, TableRef("lab0", "t"))
+    finally:
+        tried.set()
+        holder.join()
+
+
+def test_a_statement_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+    backend = opened("lab0", tmp_path, statement_timeout=1)
+    with pytest.raises(BackendError, match="max_statement_time"):
+        run(backend, "SELECT COUNT(*) FROM seq_1_to_100000000 AS a JOIN seq_1_to_100000000 AS b ON a.seq <> b.seq")
+
+
+def test_a_server_that_dies_while_a_load_is_under_way_leaves_nothing_of_it(make: Callable[..., Lab]) -> None:
+    lab = make(mode="merge")
+    lab("id | v", "1 | a")
+    backend: Any = lab.target
+
+    def lose() -> None:
+        with backend.session() as connection, backend.transaction(connection):
+            connection.execute("UPDATE shop.customer SET v = 'lost'")
+            mariadb().stop()
+            connection.execute("SELECT 1")
+
+    with pytest.raises(ConnectError):
+        lose()
+    mariadb().start()
+    assert lab.rows("id", "v") == [(1, "a")]
+    assert lab("id | v", "1 | b").rows_updated == 1
