@@ -216,6 +216,25 @@ def test_a_collation_that_cannot_be_compared_is_refused_with_a_way_out(make: Cal
     assert "utf8mb4_nopad_bin" in str(caught.value.hint)
 
 
+def test_a_table_without_transactions_is_refused(make: Callable[..., Lab]) -> None:
+    lab = make(mode="append")
+    lab.store.make_schema("shop")
+    lab.store.execute("CREATE TABLE shop.customer (id BIGINT PRIMARY KEY, v LONGTEXT) ENGINE = MyISAM")
+    with lab.refused(BackendError, "the engine MyISAM"):
+        lab("id | v", "1 | a")
+
+
+def test_zero_is_a_key_like_any_other(make: Callable[..., Lab]) -> None:
+    lab = make(mode="merge", on_drift="ignore")
+    lab.store.make_schema("shop")
+    lab.store.execute(
+        "CREATE TABLE shop.customer (id BIGINT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT, _loaded_at DATETIME(6), "
+        "_batch_id CHAR(36))"
+    )
+    lab("id | v", "0 | a", "5 | b")
+    assert lab.rows("id", "v") == [(0, "a"), (5, "b")]
+
+
 def test_a_text_may_be_a_key_up_to_255_characters(make: Callable[..., Lab]) -> None:
     lab = make(mode="merge")
     lab.keys = ("code",)
@@ -295,6 +314,15 @@ def test_a_date_that_is_none_is_refused_by_name(backend: MySQLBackend) -> None:
     with pytest.raises(CheckError, match="column 'day' holds a date that is none"):
         export(backend, "SELECT day FROM t")
     assert export(backend, "SELECT NULLIF(day, 0) AS day FROM t").to_pylist() == [{"day": None}]
+
+
+def test_a_truth_value_that_is_another_number_is_not_lost(backend: MySQLBackend) -> None:
+    run(backend, "CREATE TABLE t (ok TINYINT(1))", "INSERT INTO t VALUES (0), (NULL), (1)")
+    assert [row["ok"] for row in export(backend, "SELECT ok FROM t").to_pylist()] == [False, None, True]
+    run(backend, "INSERT INTO t VALUES (5)")
+    with pytest.raises(CheckError, match="column 'ok' is TINYINT"):
+        export(backend, "SELECT ok FROM t")
+    assert export(backend, "SELECT MAX(CAST(ok AS SIGNED)) AS most FROM t").to_pylist() == [{"most": 5}]
 
 
 def test_a_query_stops_where_nobody_asked_for_more(backend: MySQLBackend) -> None:

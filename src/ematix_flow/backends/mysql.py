@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from sqlglot import exp
 
@@ -34,7 +34,7 @@ from .base import (
 from .mysql_copy import LOAD_FORMAT, batches, copy_out, rows_of, sent, written
 from .mysql_dialect import MySQLDialect
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
-from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table
+from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table, refuse_lasting
 from .optional import optional
 from .server_connection import MySQLConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
@@ -174,11 +174,17 @@ class MySQLBackend(SqlBackend):
             for name, each in zip(shown, columns, strict=True)
         ]
         pymysql = optional("pymysql", extra="mysql")
-        try:
+        with self._translated():
             driver = open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor)
             with closing(MySQLSession(driver, self.connection)), closing(driver.cursor()) as cursor:
                 cursor.execute(f"SELECT {', '.join(shown)} FROM (\n{sql}\n) AS _source")
                 copy_out(cursor, folder / "rows.parquet", columns, self.dialect)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """What the driver itself raises in the block, in our words."""
+        try:
+            yield
         except self.driver_errors() as error:
             raise self.translate(error) from error
 
@@ -191,7 +197,8 @@ class MySQLBackend(SqlBackend):
         ref = TableRef(table.schema, table.name)
         with self.hold(), self.session() as connection:
             session = _session(connection)
-            session.forget()
+            with self._translated():
+                session.forget()
             try:
                 with super().load(incoming, table, commit) as load:
                     yield load
@@ -220,7 +227,8 @@ class MySQLBackend(SqlBackend):
             connection.execute("UNLOCK TABLES")
 
     def take_turn(self, connection: SqlConnection, table: TableRef) -> None:
-        """Loads into one table take turns; other writers and all readers go on."""
+        """Loads into one table take turns; other writers and all readers go on. The table must know transactions."""
+        refuse_lasting(connection, table, self.dialect)
         seconds = self.connection.lock_timeout or FOR_EVER
         answer = connection.execute(f"SELECT GET_LOCK({self._turn(table)}, {seconds})").fetchall()[0][0]
         if answer != 1:
@@ -244,16 +252,17 @@ class MySQLBackend(SqlBackend):
         if change.create:
             connection.execute(create_sql(self, change.table).replace("CREATE TABLE", "CREATE TEMPORARY TABLE", 1))
             return
-        session.run(f"CREATE TEMPORARY TABLE {STAND_IN} LIKE {original}")
         parts = [
             f"ADD COLUMN {self.dialect.quote(name)} {self.column_sql(change.table, change.table.column(name))}"
             for name in change.add
         ]
         parts += [self.widen_sql(change.table, change.table.column(name)) for name in change.widen]
-        session.run(f"ALTER TABLE {STAND_IN} {', '.join(parts)}")
         old = self.columns_in(connection, ref)
         names = ", ".join(map(self.dialect.quote, old.column_names)) if old is not None else ""
-        session.run(f"INSERT INTO {STAND_IN} ({names}) SELECT {names} FROM {original}")
+        with self._translated():
+            session.run(f"CREATE TEMPORARY TABLE {STAND_IN} LIKE {original}")
+            session.run(f"ALTER TABLE {STAND_IN} {', '.join(parts)}")
+            session.run(f"INSERT INTO {STAND_IN} ({names}) SELECT {names} FROM {original}")
 
     def table_name(self, table: TableRef) -> exp.Table:
         held = self._held.get()
@@ -324,12 +333,10 @@ class MySQLBackend(SqlBackend):
         _LOG.info("connection %r: the server takes no local files, so rows go in as INSERT", self.connection.name)
         place = f"{target} ({', '.join(map(self.dialect.quote, types))})".replace("%", "%%")
         insert, count = f"INSERT INTO {place} VALUES ({', '.join('%s' for _ in types)})", 0
-        try:
+        with self._translated():
             for batch in rows:
                 _session(connection).insert_many(insert, rows_of(batch, types))
                 count += batch.num_rows
-        except self.driver_errors() as error:
-            raise self.translate(error) from error
         return count
 
     def _takes_files(self, connection: SqlConnection) -> bool:
@@ -371,7 +378,7 @@ class MySQLBackend(SqlBackend):
             node.set("this", exp.to_identifier(session.copy_name(node.name, counts[node.name]), quoted=True))
         return bound
 
-    def spelling(self, table: Table, render: Any) -> Spelling:
+    def spelling(self, table: Table, render: Callable[[exp.Query], str]) -> Spelling:
         shared = super().spelling(table, render)
 
         def shape(names: Sequence[str], keys: Sequence[str]) -> str:

@@ -238,7 +238,12 @@ def _read(values: Sequence[object], field: pa.Field) -> pa.Array:
         return pa.array(raw, pa.binary())
     text = pa.array(values, pa.string())
     if pa.types.is_boolean(field.type):
-        return pc.not_equal(text.cast(pa.int64()), 0)
+        if pc.any(pc.invert(pc.is_in(text.drop_null(), pa.array(["0", "1"])))).as_py():
+            raise CheckError(
+                f"column {field.name!r} is TINYINT(1), a truth value, and holds other numbers than 0 and 1",
+                hint=f"say in the source query that it is a number: CAST({field.name} AS SIGNED)",
+            )
+        return pc.equal(text, "1")
     if pa.types.is_temporal(field.type) and pc.any(pc.match_substring_regex(text, "-00|^0000")).as_py():
         raise CheckError(
             f"column {field.name!r} holds a date that is none, such as 0000-00-00",

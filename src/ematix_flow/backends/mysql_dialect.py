@@ -31,7 +31,7 @@ from ..types import (
 )
 from .dialect import Dialect, KnownTypes, utc_text
 from .expression import call, choose, literal_text, one_of, plain_text, text_literal
-from .hooks import DECLARED, KIND
+from .hooks import DECLARED, KIND, Hook
 from .template import TRUE_WORDS, text_shape
 
 __all__ = ["MARIADB_COLLATION", "MYSQL_COLLATION", "MySQLDialect"]
@@ -162,7 +162,7 @@ class MySQLDialect(Dialect):
         # There is no function that fails with a text of one's own; a lock must not have a name as long as this.
         return call("IS_FREE_LOCK", call("RPAD", message, _number(200), text_literal(" ")))
 
-    def hooks(self) -> Mapping[str, object]:  # type: ignore[override]
+    def hooks(self) -> Mapping[str, Hook]:
         return {**super().hooks(), "FIRST_CHARACTERS": _first_characters}
 
     def missing(self, query: exp.Expr) -> tuple[str, ...]:
@@ -285,9 +285,7 @@ class MySQLDialect(Dialect):
         return _cast(bounded if is_number else self._shaped(value, type, bounded, _NUMBER), self._target(type))
 
     def _truth(self, value: exp.Expr, family: str) -> exp.Expression:
-        if family == "truth":
-            return _whole_value(value)
-        if family in ("whole", "decimal", "float"):
+        if family in ("truth", "whole", "decimal", "float"):
             return exp.Paren(this=exp.NEQ(this=_whole_value(value), expression=_number(0)))
         meant = one_of(call("LOWER", _trimmed(value)), TRUE_WORDS)
         return self._shaped(value, Boolean(), exp.Paren(this=meant))

@@ -24,7 +24,10 @@ STAND_IN = "_ematix_target"
 """The temporary table that a dry run changes in place of the one that it may not."""
 FOR_EVER = 31_536_000
 """A year, in seconds."""
-_MODES = "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+_MODES = (
+    "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,"
+    "NO_AUTO_VALUE_ON_ZERO"
+)
 
 
 class MySQLSession:
@@ -115,12 +118,12 @@ class MySQLSession:
         waiting = connection.lock_timeout or FOR_EVER
         seconds = connection.statement_timeout
         bound = f"max_statement_time = {seconds}" if self.is_mariadb else f"max_execution_time = {seconds * 1000}"
+        common = f"sql_mode = '{_MODES}', time_zone = '+00:00', sql_auto_is_null = 0, wait_timeout = 28800"
+        engines = "default_storage_engine = InnoDB, default_tmp_storage_engine = InnoDB"
+        locks = f"lock_wait_timeout = {waiting}, innodb_lock_wait_timeout = {waiting}"
         return [
             f"SET NAMES utf8mb4 COLLATE {self.collation}",
-            (
-                f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00', sql_auto_is_null = 0, wait_timeout = 28800, "
-                f"lock_wait_timeout = {waiting}, innodb_lock_wait_timeout = {waiting}, {bound}"
-            ),
+            f"SET SESSION {common}, {engines}, {locks}, {bound}",
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
         ]
 

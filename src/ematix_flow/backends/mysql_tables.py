@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..errors import BackendError
 from ..spec.place import TableRef
 from ..strategies.base import Upsert
 from ..types import JSON, ColumnType, Text
@@ -14,7 +15,7 @@ from .mysql_dialect import MARIADB_COLLATION, MySQLDialect
 from .sql_change import CHANGED, Spelling
 from .sql_connection import SqlConnection
 
-__all__ = ["TEXT_KEY", "MySQLSpelling", "read_table"]
+__all__ = ["TEXT_KEY", "MySQLSpelling", "read_table", "refuse_lasting"]
 
 TEXT_KEY = "ematix_flow: Text"
 """The comment of a column that was declared as Text and has a bound because it is part of a key."""
@@ -22,11 +23,7 @@ TEXT_KEY = "ematix_flow: Text"
 
 def read_table(connection: SqlConnection, table: TableRef, dialect: MySQLDialect) -> Actual | None:
     """The table as it is; None where there is no such table."""
-    schema, name = (dialect.literal(part, Text()).sql("mysql") for part in (table.schema, table.name))
-    here = (
-        f"table_schema = {schema} AND table_name = {name} AND (@@lower_case_table_names <> 0 "
-        f"OR (CAST(table_schema AS BINARY) = {schema} AND CAST(table_name AS BINARY) = {name}))"
-    )
+    here = _here(table, dialect)
     rows = connection.execute(
         "SELECT column_name, column_type, is_nullable, character_set_name, column_comment "
         f"FROM information_schema.columns WHERE {here} ORDER BY ordinal_position"
@@ -48,6 +45,28 @@ def read_table(connection: SqlConnection, table: TableRef, dialect: MySQLDialect
         known = JSON() if column in documents else known
         columns.append(ActualColumn(str(column), known, str(kind), nullable == "YES", column in keys))
     return Actual(tuple(columns), tuple(tuple(group) for group in groups.values()), keyed=True)
+
+
+def refuse_lasting(connection: SqlConnection, table: TableRef, dialect: MySQLDialect) -> None:
+    """Refuse a table whose engine keeps what a transaction takes back."""
+    found = connection.execute(
+        "SELECT engine FROM information_schema.tables WHERE engine NOT IN (SELECT e.engine FROM "
+        f"information_schema.engines AS e WHERE e.transactions = 'YES') AND {_here(table, dialect)}"
+    ).fetchall()
+    if found:
+        raise BackendError(
+            f"{table} has the engine {found[0][0]}, which keeps the rows of a load that failed",
+            hint=f"ALTER TABLE {dialect.quote(table.schema, table.name)} ENGINE = InnoDB",
+        )
+
+
+def _here(table: TableRef, dialect: MySQLDialect) -> str:
+    """Whether a row of the information schema is about a table; most servers tell names apart by case."""
+    schema, name = (dialect.literal(part, Text()).sql("mysql") for part in (table.schema, table.name))
+    return (
+        f"table_schema = {schema} AND table_name = {name} AND (@@lower_case_table_names <> 0 "
+        f"OR (CAST(table_schema AS BINARY) = {schema} AND CAST(table_name AS BINARY) = {name}))"
+    )
 
 
 def _documents(connection: SqlConnection, here: str) -> set[str]:
