@@ -67,6 +67,7 @@ class MySQLSession:
         cursor = _Cursor(self.run(sql))
         if verb in ("BEGIN", "COMMIT", "ROLLBACK") and not rest.startswith("TO "):
             self._in_transaction, self._has_written = verb == "BEGIN", False
+            self.made = None if verb == "COMMIT" else self.made
         elif makes and self._in_transaction:
             self.run("BEGIN")
         self._has_written = self._has_written or verb in _WRITING
