@@ -167,7 +167,9 @@ class Dialect(ABC):
     ) -> exp.Expression | None:
         """What this engine says in place of a value or a function; None where it says the same."""
         if isinstance(node, exp.Placeholder):
-            return self._value(node.name, values[node.name], types) if node.name in values else None
+            if node.name in values:
+                return self._value(node.name, values[node.name], types)
+            return exp.Var(this=f":{node.name}")  # one spelling for a value that only a run knows
         if not isinstance(node, exp.Anonymous):
             return None
         name = node.name.upper()
