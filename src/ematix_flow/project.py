@@ -366,19 +366,9 @@ class Project:
         return list(dict.fromkeys((connection, recorded) for connection, recorded, own in wanted if own == name))
 
     def _start_spark(self) -> SparkSession:
-        from .engine.jars import JarStore
         from .engine.session import SessionOptions, is_running, open_session
 
-        settings = self.settings
-        options = SessionOptions(
-            master=settings.spark_master,
-            memory=settings.spark_memory,
-            conf=settings.spark_conf,
-            cache_dir=settings.cache_dir,
-            verbose=settings.verbose,
-            groups=self.systems.jar_groups(),
-            store=JarStore.of(settings),
-        )
+        options = SessionOptions.of(self.settings, self.systems.jar_groups())
         self._started_spark = self._started_spark or not is_running()
         return open_session(options)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..config import Settings
 from ..errors import SessionError
 from . import archive, jvm
 from .jars import JarStore, group_class
@@ -47,6 +48,19 @@ class SessionOptions:
     """Compile less: starts a second sooner and computes slower; for tests and short jobs."""
     archive: bool = True
     """Use the class-data archive, and have it made where it is missing."""
+
+    @classmethod
+    def of(cls, settings: Settings, groups: tuple[str, ...] = ()) -> SessionOptions:
+        """What the settings of a project say, and the groups of jars that its systems need."""
+        return cls(
+            master=settings.spark_master,
+            memory=settings.spark_memory,
+            conf=settings.spark_conf,
+            cache_dir=settings.cache_dir,
+            verbose=settings.verbose,
+            groups=groups,
+            store=JarStore.of(settings),
+        )
 
 
 def open_session(options: SessionOptions) -> SparkSession:
