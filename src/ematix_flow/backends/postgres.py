@@ -34,6 +34,8 @@ NAME_BYTES = 63
 BROUGHT = "_ematix_brought"
 """The temporary name of rows from elsewhere, as they were given."""
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "iso_8601", "bytea_output": "hex"}
+# Few rows among many are looked up by their key; PostgreSQL's default is for disks that turn, where that is dear.
+_LOOKUPS = "SELECT set_config('random_page_cost', '1.1', false) WHERE current_setting('random_page_cost') = '4'"
 
 
 class PostgresBackend(SqlBackend):
@@ -61,7 +63,8 @@ class PostgresBackend(SqlBackend):
             "lock_timeout": f"{self.connection.lock_timeout}s",
             "statement_timeout": f"{self.connection.statement_timeout}s",
         }
-        return "; ".join(f"SET {name} = '{value}'" for name, value in {**_SETTINGS, **timeouts}.items())
+        settings = [f"SET {name} = '{value}'" for name, value in {**_SETTINGS, **timeouts}.items()]
+        return "; ".join([*settings, _LOOKUPS])
 
     def ping(self) -> str:
         with self.session() as connection:
