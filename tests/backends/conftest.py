@@ -76,8 +76,8 @@ LANES = (
 )
 USUAL = {
     "pushed": ("duckdb_memory", "sqlite", "postgres", "mysql"),
-    "copied": ("sqlite", "postgres", "mysql"),
-    "spark": ("duckdb_memory", "memory", "parquet"),
+    "copied": ("postgres",),
+    "spark": ("memory", "parquet"),
 }
 """The systems that every test runs on, each way of rows; tests that say `everywhere` run on all of them."""
 

@@ -17,15 +17,25 @@ from ematix_flow.backends.workshop import Workshop
 from ematix_flow.connections import (
     DuckDBConnection,
     MemoryConnection,
+    MySQLConnection,
     PostgresConnection,
     RedshiftConnection,
     SQLiteConnection,
 )
 from ematix_flow.engine.handle import Handle
-from ematix_flow.errors import BackendError, ConnectError, DriftError, SpecError, SpecTypeError, UnsupportedError
+from ematix_flow.errors import (
+    BackendError,
+    ConnectError,
+    DriftError,
+    FlowError,
+    SpecError,
+    SpecTypeError,
+    UnsupportedError,
+)
 from ematix_flow.spec.connection import Connection
 from ematix_flow.spec.registry import scope
 from ematix_flow.types import BigInt, Text
+from tests.servers import empty_mysql, empty_postgres
 
 KINDS = {"duckdb": DuckDBConnection, "sqlite": SQLiteConnection}
 
@@ -44,8 +54,21 @@ def opened(connection: Connection) -> Handle:
     return Handle(connection.open(Workshop(no_spark)))
 
 
-@pytest.fixture(params=sorted(KINDS))
+SERVERS = {
+    "postgres": lambda: PostgresConnection("shop", empty_postgres("handles")),
+    "mysql": lambda: MySQLConnection("shop", empty_mysql("handles")),
+}
+
+
+@pytest.fixture(params=[*sorted(KINDS), *(pytest.param(name, marks=pytest.mark.server) for name in SERVERS)])
 def handle(request: pytest.FixtureRequest, tmp_path: Path) -> Handle:
+    if request.param in SERVERS:
+        return opened(SERVERS[request.param]())
+    return opened(KINDS[request.param]("shop", str(tmp_path / "shop.db")))
+
+
+@pytest.fixture(params=sorted(KINDS))
+def embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Handle:
     return opened(KINDS[request.param]("shop", str(tmp_path / "shop.db")))
 
 
@@ -77,7 +100,7 @@ def test_statements_of_a_transaction_happen_together_or_not_at_all(people: Handl
 
 
 def test_a_statement_that_refuses_transactions_works_by_itself(people: Handle) -> None:
-    assert people.execute("VACUUM") == 0
+    assert people.execute("TRUNCATE TABLE people" if people.kind == "mysql" else "VACUUM") == 0
 
 
 @pytest.mark.parametrize(
@@ -126,8 +149,9 @@ def test_a_statement_is_text(handle: Handle, wrong: object) -> None:
 
 
 def test_a_statement_that_changes_something_makes_the_file_and_one_that_looks_does_not(
-    handle: Handle, tmp_path: Path
+    embedded: Handle, tmp_path: Path
 ) -> None:
+    handle = embedded
     for look in (handle.execute, handle.query, handle.fetch_scalar_int):
         with pytest.raises(ConnectError, match="does not exist"):
             look("SELECT 1")
@@ -141,7 +165,12 @@ def test_a_statement_that_changes_something_makes_the_file_and_one_that_looks_do
 
 def test_a_query_gives_names_types_and_rows(people: Handle) -> None:
     answer = people.query("SELECT id, name FROM people ORDER BY id")
-    types = {"duckdb": ["BIGINT", "VARCHAR"], "sqlite": ["integer", "text"]}[people.kind]
+    types = {
+        "duckdb": ["BIGINT", "VARCHAR"],
+        "sqlite": ["integer", "text"],
+        "postgres": ["bigint", "text"],
+        "mysql": ["bigint", "longtext"],
+    }[people.kind]
     assert answer == {
         "columns": [{"name": "id", "type": types[0]}, {"name": "name", "type": types[1]}],
         "rows": [[1, "Ada"], [2, "Bob"], [3, "Cyd"]],
@@ -160,11 +189,10 @@ def test_a_limit_is_kept_and_says_whether_there_is_more(
 
 def test_no_more_rows_are_fetched_than_asked_for(handle: Handle) -> None:
     handle.execute("CREATE TABLE t (id BIGINT)")
-    endless = (
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
-        if handle.kind == "sqlite"
-        else "SELECT * FROM range(9223372036854775807)"
-    )
+    endless = {
+        "duckdb": "SELECT * FROM range(9223372036854775807)",
+        "mysql": "SELECT seq FROM seq_1_to_1000000000",
+    }.get(handle.kind, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n")
     assert len(handle.query(endless, max_rows=5)["rows"]) == 5
 
 
@@ -212,8 +240,38 @@ def test_what_is_no_whole_number_is_an_error(people: Handle, sql: str, said: str
         people.fetch_scalar_int(sql)
 
 
+@pytest.mark.server
+@pytest.mark.parametrize("makes", ["CREATE\nTABLE b (i INT)", "/* b */ CREATE TABLE b (i INT)", "ANALYZE TABLE people"])
+@pytest.mark.parametrize("writes", ["DELETE\nFROM people", "INSERT INTO people VALUES (9, 'z')"])
+def test_mysql_refuses_what_would_commit_a_transaction_in_its_middle(makes: str, writes: str) -> None:
+    people = opened(MySQLConnection("shop", empty_mysql("handles")))
+    people.execute("CREATE TABLE people (id BIGINT, name TEXT)")
+    people.execute("INSERT INTO people VALUES (1, 'Ada')")
+    with pytest.raises(BackendError, match="would commit"):
+        people.execute_in_transaction([writes, makes])
+    assert people.fetch_scalar_int("SELECT COUNT(*) FROM people WHERE id = 1") == 1
+    assert people.fetch_scalar_int("SELECT COUNT(*) FROM people WHERE id = 9") == 0
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        MySQLConnection("shop", "mysql://u:Sek/ret@127.0.0.1/db"),
+        PostgresConnection("shop", "postgresql://u:Sek%zzret@127.0.0.1/db"),
+    ],
+    ids=["mysql", "postgres"],
+)
+def test_a_url_that_cannot_be_read_shows_no_piece_of_the_password(connection: Connection) -> None:
+    one, other = (connection.open(Workshop(no_spark)) for _ in range(2))
+    for attempt in (lambda: one.same_system(other), one.ping):
+        with pytest.raises(FlowError) as caught:
+            attempt()
+        assert "Sek" not in str(caught.value)
+        assert "ret@" not in str(caught.value)
+
+
 def test_a_wrong_query_is_a_value_error_with_the_systems_own_words(people: Handle) -> None:
-    with pytest.raises(ValueError, match=r"connection 'shop' \((duckdb|sqlite)\).*no_such_column"):
+    with pytest.raises(ValueError, match=r"connection 'shop' \((duckdb|sqlite|postgres|mysql)\).*no_such_column"):
         people.query("SELECT no_such_column FROM people")
 
 
@@ -234,7 +292,8 @@ def test_a_system_without_sql_says_so(ask: str) -> None:
 # ── what it is ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_handle_says_what_it_is(handle: Handle, tmp_path: Path) -> None:
+def test_a_handle_says_what_it_is(embedded: Handle, tmp_path: Path) -> None:
+    handle = embedded
     path = str(tmp_path / "shop.db")
     assert (handle.name, handle.kind, handle.dialect(), handle.path) == ("shop", handle.kind, handle.kind, path)
     assert handle.dsn() == handle.url == f"{handle.kind}:///{path}"

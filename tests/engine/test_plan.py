@@ -15,7 +15,7 @@ from ematix_flow.backends.dialect import Dialect
 from ematix_flow.backends.duckdb_dialect import DuckDBDialect
 from ematix_flow.backends.hooks import Hook
 from ematix_flow.backends.workshop import Workshop
-from ematix_flow.connections import DuckDBConnection, SQLiteConnection
+from ematix_flow.connections import DuckDBConnection, PostgresConnection, SQLiteConnection
 from ematix_flow.engine.explain import explain
 from ematix_flow.engine.plan import Plan, build_plan
 from ematix_flow.errors import SpecError, UnknownNameError, UnsupportedError
@@ -103,6 +103,13 @@ def shop(workshop: Workshop, tmp_path: Path) -> Backend:
 def plan(warehouse: Backend) -> Planner:
     """The plan of a load inside one database."""
     return lambda pipeline: build_plan(pipeline, warehouse, warehouse, ROWS)
+
+
+def test_a_name_that_the_target_would_cut_is_refused(shop: Backend, workshop: Workshop) -> None:
+    named = replace(declared().table, name="n" * 64)
+    server = PostgresConnection("server", "postgresql://u@127.0.0.1/db").open(workshop)
+    with pytest.raises(UnsupportedError, match="cuts names after 63 bytes, and 'nnn"):
+        build_plan(replace(declared(), table=named), shop, server, ROWS)
 
 
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

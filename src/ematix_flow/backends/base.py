@@ -76,6 +76,8 @@ class Capabilities:
     """Takes Parquet whose columns have the declared types into a load as it is, without a query of its own."""
     exports: bool = False
     """Gives the rows of a query as Parquet by itself; otherwise Spark does."""
+    name_bytes: int | None = None
+    """How long a name may be; what is longer would be cut, and is refused."""
     widens: bool = True
     """Can give a column a wider type, inside the load."""
     guarantee: str = "all of a load or none of it, exactly once for one token"

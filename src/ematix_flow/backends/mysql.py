@@ -32,7 +32,7 @@ from .base import (
     SchemaChange,
 )
 from .mysql_copy import LOAD_FORMAT, batches, copy_out, rows_of, sent, written
-from .mysql_dialect import MySQLDialect
+from .mysql_dialect import REFUSAL, MySQLDialect
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
 from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table, refuse_lasting
 from .optional import optional
@@ -102,9 +102,10 @@ class MySQLBackend(SqlBackend):
     def translate(self, error: Exception) -> FlowError:
         where = f"connection {self.connection.name!r} (mysql)"
         code, text = error.args if len(error.args) == 2 else (0, str(error))
-        refused = re.match(r"(?:Identifier name|Incorrect user-level lock name) '(.*?)\s*'", str(text), re.DOTALL)
-        if refused is not None and code in _REFUSED:
-            return BackendError(f"{where}: {refused[1]}")
+        refused = re.match(r"(?:Identifier name|Incorrect user-level lock name) '(.*)'", str(text), re.DOTALL)
+        # A name that a user gave is shorter, and does not end in blanks.
+        if refused is not None and code in _REFUSED and (refused[1].endswith(" ") or len(refused[1]) >= REFUSAL):
+            return BackendError(f"{where}: {refused[1].rstrip()}")
         if code in _CONFLICTS:
             return ConflictError(f"{where}: {text}", hint="another transaction was in the way; run again")
         if code in _UNREACHED:
@@ -202,9 +203,11 @@ class MySQLBackend(SqlBackend):
             try:
                 with super().load(incoming, table, commit) as load:
                     yield load
-            except BaseException:
-                with suppress(FlowError):
+            except BaseException as error:
+                try:
                     self._take_back(connection, session.made)
+                except FlowError as second:
+                    error.add_note(f"What was made for the rows could not be taken back: {second.message}")
                 raise
             finally:
                 with suppress(FlowError, *self.driver_errors()):

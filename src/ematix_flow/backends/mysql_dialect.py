@@ -34,7 +34,10 @@ from .expression import call, choose, literal_text, one_of, plain_text, text_lit
 from .hooks import DECLARED, KIND, Hook
 from .template import TRUE_WORDS, text_shape
 
-__all__ = ["MARIADB_COLLATION", "MYSQL_COLLATION", "MySQLDialect"]
+__all__ = ["MARIADB_COLLATION", "MYSQL_COLLATION", "REFUSAL", "MySQLDialect"]
+
+REFUSAL = 200
+"""How long the text of a refusal is made: longer than the name of a lock may be."""
 
 MARIADB_COLLATION, MYSQL_COLLATION = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 """In which case and blanks at the end count; each server knows one of them."""
@@ -160,7 +163,7 @@ class MySQLDialect(Dialect):
 
     def refuse(self, message: exp.Expr) -> exp.Expression:
         # There is no function that fails with a text of one's own; a lock must not have a name as long as this.
-        return call("IS_FREE_LOCK", call("RPAD", message, _number(200), text_literal(" ")))
+        return call("IS_FREE_LOCK", call("RPAD", message, _number(REFUSAL), text_literal(" ")))
 
     def hooks(self) -> Mapping[str, Hook]:
         return {**super().hooks(), "FIRST_CHARACTERS": _first_characters}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from ..errors import BackendError, ConfigError, nearest
 from ..spec.place import TableRef
@@ -55,8 +55,8 @@ class MySQLSession:
 
     def execute(self, sql: str, /) -> SqlCursor:
         """Run one statement."""
-        verb, _, rest = sql.lstrip().upper().partition(" ")
-        makes = verb in _MAKING and not rest.lstrip().startswith("TEMPORARY")
+        verb, second = _first_words(sql)
+        makes = verb in _MAKING and second != "TEMPORARY"
         if makes and self._in_transaction and self._has_written:
             raise BackendError(
                 "a statement that makes or changes a table would commit the rows that were written before it",
@@ -65,12 +65,12 @@ class MySQLSession:
         for name in _COPY.findall(sql):
             self._copy(name)
         cursor = _Cursor(self.run(sql))
-        if verb in ("BEGIN", "COMMIT", "ROLLBACK") and not rest.startswith("TO "):
+        if verb in ("BEGIN", "COMMIT", "ROLLBACK") and second != "TO":
             self._in_transaction, self._has_written = verb == "BEGIN", False
             self.made = None if verb == "COMMIT" else self.made
         elif makes and self._in_transaction:
             self.run("BEGIN")
-        self._has_written = self._has_written or verb in _WRITING
+        self._has_written = self._has_written or verb in _WRITING or (verb == "WITH" and _writes(sql))
         return cursor
 
     def insert_many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -150,15 +150,35 @@ class _Cursor:
         return list(self._cursor.fetchmany(size))
 
 
-_MAKING = ("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME")
+_MAKING = (
+    "CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "REPAIR", "LOCK",
+    "UNLOCK", "FLUSH", "RESET", "INSTALL", "UNINSTALL",
+)  # fmt: skip
+"""What the server commits before."""
 _WRITING = ("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD")
 _COPY = re.compile(rf"(?<!\w)((?:{STAGED}|{STAND_IN})_\d+)(?!\w)")
+
+
+_SPACE = r"(?:\s|/\*.*?\*/|--[^\n]*\n|#[^\n]*\n)*"
+_BEGIN = re.compile(rf"{_SPACE}(\w*){_SPACE}(\w*)", re.DOTALL)
+
+
+def _first_words(sql: str) -> tuple[str, str]:
+    """The words that a statement begins with, in capitals; comments are none."""
+    found = _BEGIN.match(sql)
+    assert found is not None
+    return found[1].upper(), found[2].upper()
+
+
+def _writes(sql: str) -> bool:
+    """Whether a statement may write: a query that only speaks of it is taken for one that does."""
+    return re.search(r"\b(INSERT|UPDATE|DELETE|REPLACE)\b", sql, re.IGNORECASE) is not None
 
 
 def open_driver(connection: MySQLConnection, **options: object) -> Any:
     """The driver's own connection; `options` are the driver's."""
     pymysql = optional("pymysql", extra="mysql")
-    parts = urlsplit(connection.url)
+    parts = _parts(connection)
     database = unquote(parts.path.strip("/"))
     if not database:
         raise ConfigError(
@@ -184,8 +204,22 @@ def open_driver(connection: MySQLConnection, **options: object) -> Any:
 
 def address(connection: MySQLConnection) -> tuple[str, int, str]:
     """Which server, and who asks it."""
-    parts = urlsplit(connection.url)
+    parts = _parts(connection)
     return parts.hostname or "127.0.0.1", parts.port or 3306, unquote(parts.username or "")
+
+
+def _parts(connection: MySQLConnection) -> SplitResult:
+    """The URL, taken apart; what does not fit is not quoted, because it may be a piece of the password."""
+    try:
+        parts = urlsplit(connection.url)
+        _ = parts.port
+    except ValueError:
+        raise ConfigError(
+            f"connection {connection.name!r}: the URL cannot be read",
+            hint="percent-encode what is special in a user or password, such as / as %2F and @ as %40",
+            declared_at=connection.declared_at,
+        ) from None
+    return parts
 
 
 def _tls(connection: MySQLConnection, given: Mapping[str, str]) -> dict[str, object]:

@@ -38,7 +38,7 @@ def read_table(connection: SqlConnection, table: TableRef, dialect: MySQLDialect
     for index, column in found:
         groups.setdefault(str(index), []).append(str(column))
     keys = groups.pop("PRIMARY", [])
-    documents = _documents(connection, here) if dialect.collation == MARIADB_COLLATION else set()
+    documents = _documents(connection, table, dialect) if dialect.collation == MARIADB_COLLATION else set()
     columns = []
     for column, kind, nullable, characters, comment in rows:
         known = _actual_type(str(kind), str(characters or ""), str(comment), dialect)
@@ -60,18 +60,18 @@ def refuse_lasting(connection: SqlConnection, table: TableRef, dialect: MySQLDia
         )
 
 
-def _here(table: TableRef, dialect: MySQLDialect) -> str:
+def _here(table: TableRef, dialect: MySQLDialect, schema_column: str = "table_schema") -> str:
     """Whether a row of the information schema is about a table; most servers tell names apart by case."""
     schema, name = (dialect.literal(part, Text()).sql("mysql") for part in (table.schema, table.name))
     return (
-        f"table_schema = {schema} AND table_name = {name} AND (@@lower_case_table_names <> 0 "
-        f"OR (CAST(table_schema AS BINARY) = {schema} AND CAST(table_name AS BINARY) = {name}))"
+        f"{schema_column} = {schema} AND table_name = {name} AND (@@lower_case_table_names <> 0 "
+        f"OR (CAST({schema_column} AS BINARY) = {schema} AND CAST(table_name AS BINARY) = {name}))"
     )
 
 
-def _documents(connection: SqlConnection, here: str) -> set[str]:
+def _documents(connection: SqlConnection, table: TableRef, dialect: MySQLDialect) -> set[str]:
     """The columns of documents, which MariaDB keeps as text with a check that they are some."""
-    where = here.replace("table_schema", "constraint_schema")
+    where = _here(table, dialect, "constraint_schema")
     checks = connection.execute(
         f"SELECT check_clause FROM information_schema.check_constraints WHERE {where}"
     ).fetchall()

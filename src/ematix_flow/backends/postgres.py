@@ -10,13 +10,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
-from ..errors import BackendError, ConflictError, ConnectError, FlowError, UnsupportedError
+from ..errors import BackendError, ConfigError, ConflictError, ConnectError, FlowError, UnsupportedError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
-from .base import Actual, ActualColumn, Backend, Brought, Capabilities, Fact, Piped, QueryColumn
+from .base import Actual, ActualColumn, Backend, Brought, Capabilities, Fact, Piped, QueryColumn, QueryResult
 from .optional import optional
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_dialect import PostgresDialect
@@ -27,6 +27,7 @@ from .server_connection import PostgresConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
 from .sql_change import STAGED
 from .sql_connection import Translated
+from .sql_text import check_query
 
 __all__ = ["PostgresBackend"]
 
@@ -41,7 +42,9 @@ _LOOKUPS = "SELECT set_config('random_page_cost', '1.1', false) WHERE current_se
 class PostgresBackend(SqlBackend):
     """A PostgreSQL database, version 12 or newer."""
 
-    can = Capabilities(pushed=True, takes_frames=True, takes_typed=True, exports=True, enforces_keys=True)
+    can = Capabilities(
+        pushed=True, takes_frames=True, takes_typed=True, exports=True, enforces_keys=True, name_bytes=63
+    )
     dialect = PostgresDialect()
     connection: PostgresConnection
 
@@ -85,7 +88,14 @@ class PostgresBackend(SqlBackend):
 
     def _address(self) -> tuple[str, ...]:
         conninfo = optional("psycopg.conninfo", extra="postgres")
-        parts = conninfo.conninfo_to_dict(_libpq_url(self.connection.url))
+        try:
+            parts = conninfo.conninfo_to_dict(_libpq_url(self.connection.url))
+        except self.driver_errors():  # whose text quotes the password
+            raise ConfigError(
+                f"connection {self.connection.name!r}: the URL cannot be read",
+                hint="percent-encode what is special in a user or password, such as % as %25 and @ as %40",
+                declared_at=self.connection.declared_at,
+            ) from None
         defaults = {"host": "", "port": "5432", "user": "", "dbname": str(parts.get("user", ""))}
         return tuple(str(parts.get(name, missing)) for name, missing in defaults.items())
 
@@ -165,6 +175,13 @@ class PostgresBackend(SqlBackend):
         self, described: Sequence[Sequence[object]], rows: Sequence[tuple[object, ...]]
     ) -> tuple[QueryColumn, ...]:
         return tuple(QueryColumn(str(column[0]), _type_name(column)) for column in described)
+
+    def query(self, sql: str, max_rows: int | None = None) -> QueryResult:
+        """The rows of a query; the server stops where nobody asked for more, because the driver takes all it gives."""
+        check_query(sql, self.dialect.name)
+        if max_rows is not None:
+            sql = f"SELECT * FROM ({self.user_sql(sql)}\n) AS _source LIMIT {max_rows + 1}"
+        return super().query(sql, max_rows)
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         dbapi = optional("adbc_driver_postgresql.dbapi", extra="postgres")

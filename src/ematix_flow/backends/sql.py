@@ -26,7 +26,7 @@ from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
 from .sql_ddl import change_table
 from .sql_ledger import SqlLedger
 from .sql_load import SqlLoad
-from .sql_text import check_query, check_statement
+from .sql_text import check_query, check_statement, is_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -290,7 +290,12 @@ class SqlBackend(Backend):
         # One statement is all or nothing by itself, and some, such as VACUUM, refuse to be in a transaction.
         is_one = len(statements) == 1
         with self.session() as connection, self.writer() if is_one else self.transaction(connection):
-            return sum(max(0, self.rows_changed(connection.execute(self.user_sql(sql)))) for sql in statements)
+            return sum(self._changed_by(connection, sql) for sql in statements)
+
+    def _changed_by(self, connection: SqlConnection, sql: str) -> int:
+        cursor = connection.execute(self.user_sql(sql))
+        # Some drivers count the rows that a query gives as well.
+        return 0 if is_query(sql, self.dialect.name) else max(0, self.rows_changed(cursor))
 
     def query(self, sql: str, max_rows: int | None = None) -> QueryResult:
         """The rows of a query; of those that nobody asked for one is fetched, to know that there are more."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation, localcontext
+from math import isfinite
 from typing import TypeVar
 
 from ..errors import SpecError
@@ -25,13 +26,16 @@ __all__ = ["earlier", "kept_text"]
 
 Number = TypeVar("Number", int, Decimal)
 
+_WIDE = Context(prec=600)
+"""Room for every digit of a decimal."""
 _BOUND = {SmallInt.kind: 2**15, Integer.kind: 2**31, BigInt.kind: 2**63}
 
 
 def kept_text(text: str, type: ColumnType) -> str:
     """What a user wrote as a value of the type, in the form in which bookmarks are kept; SpecError where it is none."""
     try:
-        return _canonical(text, type)
+        with localcontext(_WIDE):
+            return _canonical(text, type)
     except (ValueError, InvalidOperation, OverflowError):
         raise SpecError(f"{text!r} is not a value of {type}", hint=f"write {_example(type)}") from None
 
@@ -51,7 +55,8 @@ def earlier(text: str, type: ColumnType, back: timedelta | Decimal) -> str:
             return str(float(text) - float(back))
         case _:
             assert isinstance(back, Decimal)
-            return format(max(Decimal(text) - back, _least(type)), "f")
+            with localcontext(_WIDE):
+                return format(max(Decimal(text) - back, _least(type)), "f")
 
 
 def _canonical(text: str, type: ColumnType) -> str:
@@ -59,12 +64,15 @@ def _canonical(text: str, type: ColumnType) -> str:
         case SmallInt() | Integer() | BigInt():
             return str(_within(int(text), -_BOUND[type.kind], _BOUND[type.kind] - 1))
         case Numeric(_, scale):
-            number = Decimal(text)
+            exact_number = Decimal(text)
             # More digits than the column keeps would be another value.
-            exact = _within(number.quantize(Decimal(1).scaleb(-scale)), number, number)
+            exact = _within(exact_number.quantize(Decimal(1).scaleb(-scale)), exact_number, exact_number)
             return format(_within(exact, _least(type), -_least(type)), "f")
         case Float() | Double():
-            return str(float(text))
+            number = float(text)
+            if not isfinite(number):
+                raise ValueError(text)
+            return str(number)
         case Date():
             return date.fromisoformat(text).isoformat()
         case Timestamp() | TimestampTZ():

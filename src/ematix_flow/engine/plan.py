@@ -180,6 +180,15 @@ def _check_capable(pipeline: Pipeline, target: Backend, strategy: Strategy) -> N
             kind=UnsupportedError,
             hint=target.can.instead,
         )
+    longest = target.can.name_bytes
+    names = (pipeline.table.schema, pipeline.table.name, *pipeline.table.column_names)
+    for name in names if longest is not None else ():
+        if len(name.encode()) > (longest or 0):
+            raise pipeline.error(
+                f"{target.connection.kind} cuts names after {longest} bytes, and {name!r} is longer",
+                kind=UnsupportedError,
+                hint="give it a shorter name",
+            )
 
 
 def _intent(

@@ -251,7 +251,8 @@ def _place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Place:
     column = _resumed(plan)
     if bookmark is None or column is None or column.normalizers:
         return Query(plan.read.sql)
-    dialect = source.dialect.knowing(kinds_of(source.query_columns(plan.read.sql)))
+    given = source.query_columns(plan.read.sql) if source.can.pushed else ()
+    dialect = source.dialect.knowing(kinds_of(given))
     condition = resume_sql(column, bookmark, dialect, typed=False)
     return Query(
         f"SELECT * FROM ({source.user_sql(plan.read.sql)}\n) AS {source.dialect.quote(SOURCE)} WHERE {condition}"
