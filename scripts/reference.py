@@ -1,4 +1,4 @@
-"""Write the generated tables of the documentation: commands, settings, errors, and what each system can do.
+"""Write the generated tables of the documentation: commands, keywords, settings, errors, what each system can do.
 
 A page holds a table between `<!-- generated: NAME -->` and `<!-- end -->`. `python scripts/reference.py` writes them
 again; `--check` only tells whether one is out of date, as a test does.
@@ -15,7 +15,7 @@ from dataclasses import fields
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer
 
@@ -23,6 +23,7 @@ from ematix_flow import errors
 from ematix_flow.backends.base import Backend, Capabilities
 from ematix_flow.cli.app import app
 from ematix_flow.config import Settings
+from ematix_flow.spec import keywords
 from ematix_flow.spec.connection import Connection, kind_class
 from ematix_flow.strategies.base import Append, Replace, Upsert
 
@@ -104,6 +105,36 @@ def error_codes() -> str:
     return table(("Code", "Class", "Also a", "Meaning", "Try again"), sorted(rows))
 
 
+def pipeline_keywords() -> str:
+    """Every keyword of `@ematix.pipeline`, what it takes, and whether a target may have its own."""
+    own = set(keywords.TargetOptions.__annotations__)
+    rows = []
+    for name, kind in _annotations(keywords.TargetOptions, keywords.PipelineOptions).items():
+        taken = re.sub(r"\b(\w+)\b", lambda word: _LITERALS.get(word[1], word[1]), kind)
+        rows.append((f"`{name}`", f"`{taken}`", "yes" if name in own else "no"))
+    return table(("Keyword", "Takes", "Also of `ematix.target`"), rows)
+
+
+_LITERALS = {
+    name: " | ".join(map(repr, get_args(getattr(keywords, name))))
+    for name in ("Mode", "DriftPolicy", "LatePolicy", "DuplicatePolicy", "ForcedPath")
+}
+
+
+def _annotations(*classes: type) -> dict[str, str]:
+    """The annotations of classes as they are written, one after the other."""
+    found = {}
+    for cls in classes:
+        (node,) = ast.parse(inspect.getsource(cls)).body
+        assert isinstance(node, ast.ClassDef)
+        found |= {
+            ast.unparse(each.target): ast.unparse(each.annotation)
+            for each in node.body
+            if isinstance(each, ast.AnnAssign)
+        }
+    return found
+
+
 def capabilities(kind: str) -> str:
     """What the system behind a kind of connection can do."""
     can = _backend(kind_class(kind)).can
@@ -129,7 +160,12 @@ def _backend(connection: type[Connection]) -> type[Backend]:
     return found
 
 
-TABLES: dict[str, Callable[[], str]] = {"commands": commands, "settings": settings, "errors": error_codes}
+TABLES: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "errors": error_codes,
+    "keywords": pipeline_keywords,
+    "settings": settings,
+}
 
 
 def generated(name: str) -> str:

@@ -94,6 +94,8 @@ def test_12_scd2_keeps_every_version(conn: Handle, customer: type) -> None:
     assert (changed.rows_inserted, changed.rows_closed, changed.closed_missing) == (1, 2, 1)
     assert load("1, NULL, NULL", "2, 'b', NULL").rows_inserted == 1
     assert load.stored("id, name, is_current") == [[1, "a", False], [1, None, True], [2, "b", False], [2, "b", True]]
+    counts = "SELECT rows_inserted, rows_updated, rows_unchanged FROM ematix_flow.run_history ORDER BY started_at"
+    assert conn.query(counts)["rows"] == [[2, 0, 0], [0, 0, 2], [1, 2, 0], [1, 0, 1]]
 
 
 def test_13_scd2_by_event_time(conn: Handle, customer: type) -> None:
