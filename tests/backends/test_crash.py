@@ -30,7 +30,7 @@ PUSHED = [
     *(("pushed", "duckdb", scenario) for scenario in ("merge", "first load")),
 ]
 SERVER = [
-    *(("pushed", "postgres", scenario) for scenario in ("merge", "scd2", "truncate", "first load")),
+    *(("pushed", "postgres", scenario) for scenario in ("scd2", "first load")),
     *(("copied", "postgres", scenario) for scenario in ("merge", "truncate")),
 ]
 SPARK = [("spark", "sqlite", "scd2"), ("spark", "parquet", "append"), ("spark", "parquet", "truncate")]

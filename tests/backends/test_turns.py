@@ -134,7 +134,8 @@ def history(project: Project) -> dict[int, list[tuple[str, str, str | None, bool
     name = backend.relation_sql(TableRef("mart", "orders"))
     kept: dict[int, list[tuple[str, str, str | None, bool]]] = {}
     with backend.session() as connection:
-        columns = "id, note, CAST(valid_from AS TEXT), CAST(valid_to AS TEXT), is_current"
+        text = "CHAR" if backend.connection.kind == "mysql" else "TEXT"
+        columns = f"id, note, CAST(valid_from AS {text}), CAST(valid_to AS {text}), is_current"
         for key, *version in connection.execute(f"SELECT {columns} FROM {name} ORDER BY 1, 3").fetchall():
             kept.setdefault(key, []).append((version[0], version[1], version[2], bool(version[3])))
     return kept
