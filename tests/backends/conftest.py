@@ -83,7 +83,7 @@ USUAL = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `lab` runs on the lanes that can do the `MODE` of its module; Spark's lanes are slow."""
+    """A test that asks for `lab` runs on the lanes that can do the `MODE` of its module; only pushed lanes are fast."""
     if "lab" not in metafunc.fixturenames:
         return
     mode = getattr(metafunc.module, "MODE", None)
@@ -91,7 +91,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     concerned = getattr(metafunc.function, "concerned", lambda lane: True)
     lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL[lane.path])]
     lanes = [lane for lane in lanes if concerned(lane)]
-    marks = {"pushed": (), "copied": (), "spark": (pytest.mark.slow,)}
+    marks = {"pushed": (), "copied": (pytest.mark.slow,), "spark": (pytest.mark.slow,)}
     metafunc.parametrize(
         "lane", [pytest.param(lane, id=str(lane), marks=(*marks[lane.path], *lane.system.marks)) for lane in lanes]
     )
