@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from tests.backends.conftest import BY_NAME
 from tests.backends.lab import Lab, Lane
+from tests.backends.test_contract_types import columns_for, comparable, rows_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,4 +40,26 @@ def test_rows_go_from_one_system_to_another(
         (2, "Bob", None, "2026-01-05T10:00:00.000001+00:00"),
         (3, "Cy", 7, "11:00"),
     ]
+    lab.close()
+
+
+DATABASES = ("sqlite", "duckdb", "postgres", "mysql")
+COPIED = [(source, target) for source in DATABASES for target in DATABASES if source != target]
+
+
+def no_spark() -> NoReturn:
+    raise AssertionError("rows go from one database to another without Spark")
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.parametrize(("source", "target"), COPIED, ids=[f"{source}-to-{target}" for source, target in COPIED])
+def test_every_value_goes_from_one_database_to_another_without_spark(source: str, target: str, tmp_path: Path) -> None:
+    lab = Lab(Lane(BY_NAME[target], "copied", BY_NAME[source]), tmp_path, no_spark, mode="merge")
+    types = columns_for(lab)
+    rows = rows_for(types)
+    result = lab.load(types, rows)
+    assert (result.rows_inserted, result.path) == (len(rows), "cross_db")
+    assert comparable(lab.table(), types) == comparable(rows, types)
+    assert lab.load(types, rows).rows_unchanged == len(rows)
     lab.close()
