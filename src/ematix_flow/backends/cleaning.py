@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 from sqlglot import exp
 
@@ -25,10 +26,10 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
-from .dialect import CastingDialect
-from .expression import call, choose, literal_text, one_of, text_literal
+from .casting import CastingDialect
+from .expression import call, choose, literal_text, one_of, plain_text, text_literal
 from .hooks import DECLARED, INSTANT, Hook
-from .template import FALSE_WORDS, TRUE_WORDS, text_shape
+from .template import FALSE_WORDS, TRUE_WORDS, Template, text_shape
 
 __all__ = ["PLAIN_INTEGER", "PLAIN_NUMBER", "CleaningDialect", "working_type"]
 
@@ -45,9 +46,18 @@ class CleaningDialect(CastingDialect):
     instant_kind: str
     """What TYPEOF says of instants."""
 
-    @abstractmethod
+    lower_call: ClassVar[str | None] = None
+    upper_call: ClassVar[str | None] = None
+    """Functions that know the letters of all of Unicode, where the engine's own LOWER and UPPER do not."""
+
     def regex_replace(self, text: exp.Expr, pattern: str, replacement: str, *, everywhere: bool) -> exp.Expression:
         """The text with its matches replaced, by the pattern and replacement of `normalize.regex`."""
+        flags = [text_literal("g")] if everywhere else []
+        return call("REGEXP_REPLACE", text.copy(), text_literal(pattern), text_literal(replacement), *flags)
+
+    def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
+        iso_text = call("REGEXP_REPLACE", text.copy(), text_literal(f"^{template.shape}$"), text_literal(iso))
+        return choose((self.matches(text, template.shape), iso_text))
 
     @abstractmethod
     def round_float(self, number: exp.Expr, digits: int) -> exp.Expression:
@@ -61,9 +71,23 @@ class CleaningDialect(CastingDialect):
     def from_local(self, moment: exp.Expr, zone: exp.Expr) -> exp.Expression:
         """The time in UTC, of a local time in a zone."""
 
-    @abstractmethod
     def random(self) -> exp.Expression:
         """A number from 0 up to, not including, 1, new for each row."""
+        return call("RANDOM")
+
+    def replacement(
+        self, node: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]
+    ) -> exp.Expression | None:
+        if isinstance(node, exp.Lower) and self.lower_call is not None:
+            return self.lowered(node.this)
+        if isinstance(node, exp.Upper) and self.upper_call is not None:
+            return call(self.upper_call, node.this.copy())
+        return super().replacement(node, values, types)
+
+    def default_to(self, node: exp.Expr) -> exp.Expression:
+        # A text in quotes takes the type of the column.
+        value, given = node.expressions
+        return call("COALESCE", value.copy(), text_literal(plain_text(given)))
 
     def hooks(self) -> Mapping[str, Hook]:
         return {
@@ -88,7 +112,7 @@ class CleaningDialect(CastingDialect):
 
     def lowered(self, text: exp.Expr) -> exp.Expression:
         """The text in lower case."""
-        return exp.Lower(this=text.copy())
+        return exp.Lower(this=text.copy()) if self.lower_call is None else call(self.lower_call, text.copy())
 
     def _regex_replace(self, node: exp.Expr) -> exp.Expression:
         text, pattern, replacement, flags = node.expressions

@@ -28,8 +28,7 @@ from ..types import (
 from .cleaning import CleaningDialect
 from .dialect import KnownTypes
 from .duckdb_macros import LOWER, UPPER
-from .expression import call, choose, plain_text, text_literal
-from .template import Template
+from .expression import call, choose, text_literal
 
 __all__ = ["DuckDBDialect"]
 
@@ -49,6 +48,7 @@ class DuckDBDialect(CleaningDialect):
     )  # fmt: skip
     text_kinds = ("VARCHAR",)
     float_kinds = ("FLOAT", "DOUBLE")
+    lower_call, upper_call = LOWER, UPPER
     boolean_kind = "BOOLEAN"
     instant_kind = "TIMESTAMP WITH TIME ZONE"
     # The length of a VARCHAR is not kept by DuckDB, so it is not given.
@@ -120,35 +120,8 @@ class DuckDBDialect(CleaningDialect):
     def matches(self, text: exp.Expr, shape: str) -> exp.Expression:
         return call("REGEXP_FULL_MATCH", text.copy(), text_literal(shape))
 
-    def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
-        iso_text = call("REGEXP_REPLACE", text.copy(), text_literal(f"^{template.shape}$"), text_literal(iso))
-        return choose((self.matches(text, template.shape), iso_text))
-
-    def replacement(
-        self, node: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]
-    ) -> exp.Expression | None:
-        match node:
-            case exp.Lower():
-                return self.lowered(node.this)
-            case exp.Upper():
-                return call(UPPER, node.this.copy())
-            case _:
-                return super().replacement(node, values, types)
-
-    def lowered(self, text: exp.Expr) -> exp.Expression:
-        return call(LOWER, text.copy())
-
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call("ERROR", message)
-
-    def regex_replace(self, text: exp.Expr, pattern: str, replacement: str, *, everywhere: bool) -> exp.Expression:
-        flags = [text_literal("g")] if everywhere else []
-        return call("REGEXP_REPLACE", text.copy(), text_literal(pattern), text_literal(replacement), *flags)
-
-    def default_to(self, node: exp.Expr) -> exp.Expression:
-        # A text in quotes takes the type of the column.
-        value, given = node.expressions
-        return call("COALESCE", value.copy(), text_literal(plain_text(given)))
 
     def round_float(self, number: exp.Expr, digits: int) -> exp.Expression:
         # Large numbers have no digits to lose; of the others a decimal holds every digit that is written.
@@ -162,9 +135,6 @@ class DuckDBDialect(CleaningDialect):
 
     def from_local(self, moment: exp.Expr, zone: exp.Expr) -> exp.Expression:
         return self.convert(call("TIMEZONE", zone.copy(), moment.copy()), "TIMESTAMP")
-
-    def random(self) -> exp.Expression:
-        return call("RANDOM")
 
 
 _JSON_TEXT = r'"(?:\\.|[^"\\])*"'

@@ -7,7 +7,19 @@ from typing import cast
 
 from sqlglot import exp
 
-__all__ = ["call", "choose", "first_characters", "joined", "literal_text", "one_of", "plain_text", "text_literal"]
+__all__ = [
+    "call",
+    "cast_to",
+    "choose",
+    "filled",
+    "first_characters",
+    "joined",
+    "literal_text",
+    "one_of",
+    "plain_text",
+    "text_literal",
+    "whole_number",
+]
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -27,6 +39,25 @@ def choose(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None
     if not asked:
         return exp.null() if default is None else cast("exp.Expression", default)
     return exp.Case(ifs=asked, default=default)
+
+
+def cast_to(value: exp.Expr, type_name: str) -> exp.Cast:
+    """A CAST to one of the engine's own types."""
+    to = exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=type_name)
+    return exp.Cast(this=value.copy(), to=to)
+
+
+def filled(form: exp.Expr, value: exp.Expr) -> exp.Expression:
+    """An expression with a value in each of its holes, which are placeholders."""
+    copy = exp.Paren(this=form.copy())
+    for hole in list(copy.find_all(exp.Placeholder)):
+        hole.replace(value.copy())
+    return copy
+
+
+def whole_number(value: int) -> exp.Expr:
+    """A whole number."""
+    return exp.Literal.number(int(value))
 
 
 def text_literal(text: str) -> exp.Expression:

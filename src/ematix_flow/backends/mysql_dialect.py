@@ -30,7 +30,7 @@ from ..types import (
     TimestampTZ,
 )
 from .dialect import Dialect, KnownTypes, utc_text
-from .expression import call, choose, literal_text, one_of, plain_text, text_literal
+from .expression import call, cast_to, choose, filled, literal_text, one_of, plain_text, text_literal, whole_number
 from .hooks import DECLARED, KIND, Hook
 from .template import TRUE_WORDS, text_shape
 
@@ -109,19 +109,19 @@ class MySQLDialect(Dialect):
                 return self.shown(value)
             case String(length):
                 text = self.shown(value)
-                too_long = exp.GT(this=call("CHAR_LENGTH", text), expression=_number(length))
+                too_long = exp.GT(this=call("CHAR_LENGTH", text), expression=whole_number(length))
                 return choose((too_long, self.misfit(value, type)), default=text.copy())
             case UUID():
-                return _cast(self._shaped(value, type, call("LOWER", _trimmed(value))), "CHAR")
+                return cast_to(self._shaped(value, type, call("LOWER", _trimmed(value))), "CHAR")
             case JSON() | JSONB():
                 text = self.shown(value)
-                bad = exp.EQ(this=call("JSON_VALID", text), expression=_number(0))
+                bad = exp.EQ(this=call("JSON_VALID", text), expression=whole_number(0))
                 return choose((bad, self.misfit(value, type)), default=text.copy())
             case _:
-                return _whole_value(value) if family == "bytes" else _cast(self.shown(value), "BINARY")
+                return _whole_value(value) if family == "bytes" else cast_to(self.shown(value), "BINARY")
 
     def instant(self, value: datetime) -> exp.Expression:
-        return _cast(text_literal(utc_text(value)), "DATETIME(6)")
+        return cast_to(text_literal(utc_text(value)), "DATETIME(6)")
 
     def literal(self, text: str, type: ColumnType) -> exp.Expression:
         if isinstance(type, Text | String | JSON | JSONB | UUID):
@@ -135,24 +135,24 @@ class MySQLDialect(Dialect):
             case Bytes():
                 return call("LOWER", call("HEX", value.copy()))
             case Boolean():
-                return _filled(_TRUTH_TEXT, value)
+                return filled(_TRUTH_TEXT, value)
             case Float() | Double():
-                zero = exp.EQ(this=value.copy(), expression=_number(0))
-                return choose((zero, text_literal("0")), default=_filled(_SHARED_FLOAT, value))
+                zero = exp.EQ(this=value.copy(), expression=whole_number(0))
+                return choose((zero, text_literal("0")), default=filled(_SHARED_FLOAT, value))
             case Numeric():
-                return _cast(_cast(value, self._target(type)), "CHAR")
+                return cast_to(cast_to(value, self._target(type)), "CHAR")
             case _:
-                return _cast(value, "CHAR")
+                return cast_to(value, "CHAR")
 
     def sha256(self, text: exp.Expr) -> exp.Expression:
-        return call("UNHEX", call("SHA2", text.copy(), _number(256)))
+        return call("UNHEX", call("SHA2", text.copy(), whole_number(256)))
 
     def concat(self, parts: Sequence[exp.Expr]) -> exp.Expression:
         return call("CONCAT", *parts)
 
     def _hashed(self, column: exp.Expr, type: ColumnType) -> exp.Expression:
         text = self.text(column, type)
-        sized = self.concat([_cast(call("CHAR_LENGTH", text.copy()), "CHAR"), text_literal(":"), text])
+        sized = self.concat([cast_to(call("CHAR_LENGTH", text.copy()), "CHAR"), text_literal(":"), text])
         return choose((exp.Is(this=column.copy(), expression=exp.null()), text_literal("N")), default=sized)
 
     def parse_timestamp(self, value: exp.Expr, formats: Sequence[str]) -> exp.Expression:
@@ -163,7 +163,7 @@ class MySQLDialect(Dialect):
 
     def refuse(self, message: exp.Expr) -> exp.Expression:
         # There is no function that fails with a text of one's own; a lock must not have a name as long as this.
-        return call("IS_FREE_LOCK", call("RPAD", message, _number(REFUSAL), text_literal(" ")))
+        return call("IS_FREE_LOCK", call("RPAD", message, whole_number(REFUSAL), text_literal(" ")))
 
     def hooks(self) -> Mapping[str, Hook]:
         return {**super().hooks(), "FIRST_CHARACTERS": _first_characters}
@@ -179,7 +179,7 @@ class MySQLDialect(Dialect):
         value, given = node.expressions
         text = text_literal(plain_text(given))
         if isinstance(node.meta.get(DECLARED), Bytes):
-            return call("COALESCE", value.copy(), _cast(text, "BINARY"))
+            return call("COALESCE", value.copy(), cast_to(text, "BINARY"))
         return call("COALESCE", self.shown(value), text)
 
     def _text_of(self, node: exp.Expr) -> exp.Expression:
@@ -205,18 +205,18 @@ class MySQLDialect(Dialect):
         forms = {"truth": _TRUTH_TEXT, "float": _SHARED_FLOAT, "moment": _MOMENT_TEXT}
         family = self.family(value)
         if family in forms:
-            return _filled(forms[family], value)
+            return filled(forms[family], value)
         if family == "bytes":
             message = text_literal("bytes are no text in UTF-8: ")
-            broken = _cast(self.refuse(self.concat([message, call("HEX", value.copy())])), "CHAR")
-            return choose((_filled(_BROKEN, value), broken), default=_filled(_DECODED, value))
-        return _cast(value, "CHAR")
+            broken = cast_to(self.refuse(self.concat([message, call("HEX", value.copy())])), "CHAR")
+            return choose((filled(_BROKEN, value), broken), default=filled(_DECODED, value))
+        return cast_to(value, "CHAR")
 
     def misfit(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         """Refuses a value that does not fit a declared type."""
-        text = _cast(value, "CHAR") if self.family(value) != "bytes" else call("HEX", value.copy())
+        text = cast_to(value, "CHAR") if self.family(value) != "bytes" else call("HEX", value.copy())
         message = self.concat([text_literal(f"a value does not fit {type}: "), text])
-        return _cast(self.refuse(message), self._target(type))
+        return cast_to(self.refuse(message), self._target(type))
 
     def _target(self, type: ColumnType) -> str:
         """What CAST calls the type."""
@@ -234,7 +234,7 @@ class MySQLDialect(Dialect):
         """What is read of a text, which must have the shape of its type."""
         text = _trimmed(value)
         pattern = text_literal(rf"^(?:{shape or text_shape(type)})\z")
-        alien = exp.EQ(this=call("REGEXP_INSTR", text, pattern), expression=_number(0))
+        alien = exp.EQ(this=call("REGEXP_INSTR", text, pattern), expression=whole_number(0))
         return choose((alien, self.misfit(value, type)), default=read)
 
     def _whole(self, value: exp.Expr, family: str, type: ColumnType) -> exp.Expression:
@@ -246,14 +246,14 @@ class MySQLDialect(Dialect):
             fits = known is not None and _MOST.get(known.kind, 2**64) <= most
             return _whole_value(value) if fits else self._ranged(value, value, -most - 1, most, type)
         if family in ("float", "decimal"):
-            number = _cast(value, "DOUBLE") if family == "float" else value
+            number = cast_to(value, "DOUBLE") if family == "float" else value
             fraction = exp.NEQ(this=number.copy(), expression=call("FLOOR", number.copy()))
-            digits = _cast(_cast(number, "CHAR"), "DECIMAL(65,0)")
+            digits = cast_to(cast_to(number, "CHAR"), "DECIMAL(65,0)")
             ranged = self._ranged(value, digits, -most - 1, most, type)
-            return _cast(choose((fraction, self.misfit(value, type)), default=ranged), "SIGNED")
-        digits = _cast(_trimmed(value), "DECIMAL(65,0)")
+            return cast_to(choose((fraction, self.misfit(value, type)), default=ranged), "SIGNED")
+        digits = cast_to(_trimmed(value), "DECIMAL(65,0)")
         ranged = self._ranged(value, digits, -most - 1, most, type)
-        return _cast(self._shaped(value, type, ranged), "SIGNED")
+        return cast_to(self._shaped(value, type, ranged), "SIGNED")
 
     def _ranged(self, value: exp.Expr, number: exp.Expr, low: int, high: int, type: ColumnType) -> exp.Expression:
         between = exp.Between(this=number.copy(), low=exp.Literal.number(low), high=exp.Literal.number(high))
@@ -265,42 +265,42 @@ class MySQLDialect(Dialect):
             return _whole_value(value)
         given = value
         if family == "float":
-            given = _cast(_cast(value, "DOUBLE"), "CHAR")
+            given = cast_to(cast_to(value, "DOUBLE"), "CHAR")
         elif family not in ("whole", "decimal", "truth"):
             given = _trimmed(value)
         # Rounded once, half away from zero, with more room in front than the type has.
-        number = _cast(given, f"DECIMAL(65,{type.scale})")
+        number = cast_to(given, f"DECIMAL(65,{type.scale})")
         bound = exp.Literal.number(f"1{'0' * (type.precision - type.scale)}")
         large = exp.GTE(this=call("ABS", number), expression=bound)
         fitting = choose((large, self.misfit(value, type)), default=number.copy())
         if family not in ("whole", "decimal", "truth", "float"):
             fitting = self._shaped(value, type, fitting)
-        return _cast(fitting, self._target(type))
+        return cast_to(fitting, self._target(type))
 
     def _float(self, value: exp.Expr, family: str, type: ColumnType) -> exp.Expression:
         is_number = family in ("whole", "decimal", "truth", "float")
-        number = _cast(value if is_number else _trimmed(value), "DOUBLE")
+        number = cast_to(value if is_number else _trimmed(value), "DOUBLE")
         most = "3.4028235677973366e38" if isinstance(type, Float) else "1.7976931348623157e308"
         large = exp.GTE(this=call("ABS", number), expression=exp.Literal.number(most))
         bounded = choose((large, self.misfit(value, type)), default=number.copy())
         if is_number and isinstance(type, Double):
             return number
-        return _cast(bounded if is_number else self._shaped(value, type, bounded, _NUMBER), self._target(type))
+        return cast_to(bounded if is_number else self._shaped(value, type, bounded, _NUMBER), self._target(type))
 
     def _truth(self, value: exp.Expr, family: str) -> exp.Expression:
         if family in ("truth", "whole", "decimal", "float"):
-            return exp.Paren(this=exp.NEQ(this=_whole_value(value), expression=_number(0)))
+            return exp.Paren(this=exp.NEQ(this=_whole_value(value), expression=whole_number(0)))
         meant = one_of(call("LOWER", _trimmed(value)), TRUE_WORDS)
         return self._shaped(value, Boolean(), exp.Paren(this=meant))
 
     def _moment(self, value: exp.Expr, family: str, type: ColumnType) -> exp.Expression:
         target = self._target(type)
         if family in ("day", "moment"):
-            return _cast(value, target)
+            return cast_to(value, target)
         text = _trimmed(value)
         form = _DAY if isinstance(type, Date) else _UTC if isinstance(type, TimestampTZ) else _LOCAL
-        read = call("COALESCE", _filled(form, text), self.misfit(value, type))
-        return _cast(self._shaped(value, type, choose((_is_null(text), exp.null()), default=read)), target)
+        read = call("COALESCE", filled(form, text), self.misfit(value, type))
+        return cast_to(self._shaped(value, type, choose((_is_null(text), exp.null()), default=read)), target)
 
 
 _NUMBER = str(text_shape(Numeric(1, 0)))
@@ -319,13 +319,8 @@ def _family(kind: str) -> str:
     return _FAMILIES.get(re.split(r"[ (]", kind.upper(), maxsplit=1)[0], "text")
 
 
-def _cast(value: exp.Expr, target: str) -> exp.Expression:
-    to = exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=target)
-    return exp.Cast(this=value.copy(), to=to)
-
-
 def _trimmed(value: exp.Expr) -> exp.Expression:
-    return call("TRIM", _cast(value, "CHAR"))
+    return call("TRIM", cast_to(value, "CHAR"))
 
 
 def _whole_value(value: exp.Expr) -> exp.Expression:
@@ -336,27 +331,16 @@ def _is_null(value: exp.Expr) -> exp.Expression:
     return exp.Is(this=value.copy(), expression=exp.null())
 
 
-def _number(whole: int) -> exp.Expr:
-    return exp.Literal.number(whole)
-
-
 def _first_characters(node: exp.Expr) -> exp.Expression:
     text, count = node.expressions[0], int(literal_text(node.expressions[1]))
     if count >= 0:
-        return call("LEFT", text.copy(), _number(count))
-    left = exp.Sub(this=call("CHAR_LENGTH", text.copy()), expression=_number(-count))
-    return call("LEFT", text.copy(), call("GREATEST", left, _number(0)))
+        return call("LEFT", text.copy(), whole_number(count))
+    left = exp.Sub(this=call("CHAR_LENGTH", text.copy()), expression=whole_number(-count))
+    return call("LEFT", text.copy(), call("GREATEST", left, whole_number(0)))
 
 
 def _unsaid(what: str) -> UnsupportedError:
     return UnsupportedError(f"mysql has no exact form of {what}", hint="let Spark do it")
-
-
-def _filled(tree: exp.Expr, value: exp.Expr) -> exp.Expression:
-    copy = exp.Paren(this=tree.copy())
-    for hole in list(copy.find_all(exp.Placeholder)):
-        hole.replace(value.copy())
-    return copy
 
 
 def _form(sql: str) -> exp.Expr:

@@ -29,9 +29,8 @@ from ..types import (
 )
 from .cleaning import CleaningDialect
 from .dialect import KnownTypes
-from .expression import call, choose, joined, plain_text, text_literal
+from .expression import call, cast_to, choose, filled, joined, text_literal, whole_number
 from .hooks import HOOKS
-from .template import Template
 
 __all__ = ["LOWER", "REFUSE", "UPPER", "PostgresDialect"]
 
@@ -54,6 +53,7 @@ class PostgresDialect(CleaningDialect):
     time_types = ("date", "timestamp without time zone", "timestamp with time zone")
     text_kinds = ("text", "character varying", "character", "name", "unknown")
     float_kinds = ("real", "double precision")
+    lower_call, upper_call = LOWER, UPPER
     boolean_kind = "boolean"
     instant_kind = "timestamp with time zone"
     type_names: ClassVar[Mapping[str, str]] = {
@@ -77,7 +77,7 @@ class PostgresDialect(CleaningDialect):
         return Text() if bare in ("CHARACTER VARYING", "VARCHAR") else super().column_type(declared)
 
     def kind(self, value: exp.Expr) -> exp.Expression:
-        return _cast(call("PG_TYPEOF", value.copy()), "TEXT")
+        return cast_to(call("PG_TYPEOF", value.copy()), "TEXT")
 
     def known_kind(self, value: exp.Expr) -> str | None:
         if isinstance(value, exp.Literal) and not value.is_string:
@@ -88,22 +88,22 @@ class PostgresDialect(CleaningDialect):
     def convert(self, value: exp.Expr, type_name: str, *, attempt: bool = False) -> exp.Expression:
         name = _SPELLED.get(type_name, type_name.replace("DECIMAL", "NUMERIC"))
         if name == "TEXT":
-            return _cast(value, name)
+            return cast_to(value, name)
         if isinstance(value, exp.Cast) and not attempt and _group(_written(value)) == _group(name) is not None:
-            return _cast(value, name)
-        text = _cast(value, "TEXT")
-        return self._attempt(text, name) if attempt else _cast(text, name)
+            return cast_to(value, name)
+        text = cast_to(value, "TEXT")
+        return self._attempt(text, name) if attempt else cast_to(text, name)
 
     def compared_type(self, type: ColumnType) -> ColumnType:
         return Text() if isinstance(type, JSON) else type
 
     def compared(self, value: exp.Expression, type: ColumnType) -> exp.Expression:
-        return _cast(value, "TEXT") if isinstance(type, JSON) else value
+        return cast_to(value, "TEXT") if isinstance(type, JSON) else value
 
     def literal(self, text: str, type: ColumnType) -> exp.Expression:
         if isinstance(type, Bytes):
             return call("CONVERT_TO", text_literal(text), text_literal("UTF8"))
-        return _cast(text_literal(text), self.type_name(type))
+        return cast_to(text_literal(text), self.type_name(type))
 
     def concat(self, parts: Sequence[exp.Expr]) -> exp.Expression:
         # CONCAT takes a hundred arguments at most.
@@ -132,16 +132,18 @@ class PostgresDialect(CleaningDialect):
         text = self.convert(value, "TEXT")
         match type:
             case SmallInt() | Integer() | BigInt():
-                truth = choose((exp.EQ(this=text, expression=text_literal("true")), _number(1)), default=_number(0))
+                truth = choose(
+                    (exp.EQ(this=text, expression=text_literal("true")), whole_number(1)), default=whole_number(0)
+                )
                 known = exp.Is(this=value.copy(), expression=exp.null())
                 truth = choose((known, exp.null()), default=truth)
                 is_truth = self.is_kind(value, (self.boolean_kind,))
-                return choose((is_truth, _cast(truth, self.type_name(type))), default=super().cast_typed(value, type))
+                return choose((is_truth, cast_to(truth, self.type_name(type))), default=super().cast_typed(value, type))
             case Float() | Double():
                 return self.convert(value, self.type_name(type))
             case Boolean():
                 is_truth = self.is_kind(value, (self.boolean_kind, *self.text_kinds))
-                number = exp.NEQ(this=self.convert(value, "NUMERIC"), expression=_number(0))
+                number = exp.NEQ(this=self.convert(value, "NUMERIC"), expression=whole_number(0))
                 return choose((is_truth, self.convert(value, "BOOLEAN")), default=exp.Paren(this=number))
             case Bytes():
                 utf8 = call("CONVERT_TO", text.copy(), text_literal("UTF8"))
@@ -171,7 +173,7 @@ class PostgresDialect(CleaningDialect):
             case Bytes():
                 return call("ENCODE", value.copy(), text_literal("hex"))
             case Float() | Double():
-                zero = exp.EQ(this=value.copy(), expression=_number(0))
+                zero = exp.EQ(this=value.copy(), expression=whole_number(0))
                 return choose((zero, text_literal("0")), default=self.convert(value, "TEXT"))
             case _:
                 return self.convert(value, "TEXT")
@@ -181,24 +183,6 @@ class PostgresDialect(CleaningDialect):
 
     def matches(self, text: exp.Expr, shape: str) -> exp.Expression:
         return exp.Paren(this=exp.RegexpLike(this=text.copy(), expression=text_literal(f"^(?:{_spelled(shape)})$")))
-
-    def reshape(self, text: exp.Expr, template: Template, iso: str) -> exp.Expression:
-        iso_text = call("REGEXP_REPLACE", text.copy(), text_literal(f"^{template.shape}$"), text_literal(iso))
-        return choose((self.matches(text, template.shape), iso_text))
-
-    def replacement(
-        self, node: exp.Expr, values: Mapping[str, object], types: Mapping[str, ColumnType]
-    ) -> exp.Expression | None:
-        match node:
-            case exp.Lower():
-                return self.lowered(node.this)
-            case exp.Upper():
-                return call(UPPER, node.this.copy())
-            case _:
-                return super().replacement(node, values, types)
-
-    def lowered(self, text: exp.Expr) -> exp.Expression:
-        return call(LOWER, text.copy())
 
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call(REFUSE, message, exp.cast(exp.null(), "text"))
@@ -215,19 +199,10 @@ class PostgresDialect(CleaningDialect):
         odd = any(not re.fullmatch(_ONE_CLASS, pattern) for pattern in patterns)
         return (*super().missing(query), *((HOOKS["REGEX_REPLACE"],) if odd else ()))
 
-    def regex_replace(self, text: exp.Expr, pattern: str, replacement: str, *, everywhere: bool) -> exp.Expression:
-        flags = [text_literal("g")] if everywhere else []
-        return call("REGEXP_REPLACE", text.copy(), text_literal(pattern), text_literal(replacement), *flags)
-
-    def default_to(self, node: exp.Expr) -> exp.Expression:
-        # A text in quotes takes the type of the column.
-        value, given = node.expressions
-        return call("COALESCE", value.copy(), text_literal(plain_text(given)))
-
     def round_float(self, number: exp.Expr, digits: int) -> exp.Expression:
-        finite = exp.LT(this=call("ABS", number.copy()), expression=_cast(text_literal("1e300"), "DOUBLE PRECISION"))
-        exact = _cast(_cast(number, "TEXT"), "NUMERIC")
-        rounded = _cast(call("ROUND", exact, exp.Literal.number(digits)), "DOUBLE PRECISION")
+        finite = exp.LT(this=call("ABS", number.copy()), expression=cast_to(text_literal("1e300"), "DOUBLE PRECISION"))
+        exact = cast_to(cast_to(number, "TEXT"), "NUMERIC")
+        rounded = cast_to(call("ROUND", exact, exp.Literal.number(digits)), "DOUBLE PRECISION")
         return choose((finite, rounded), default=number.copy())
 
     def to_local(self, moment: exp.Expr, zone: exp.Expr) -> exp.Expression:
@@ -235,9 +210,6 @@ class PostgresDialect(CleaningDialect):
 
     def from_local(self, moment: exp.Expr, zone: exp.Expr) -> exp.Expression:
         return call("TIMEZONE", text_literal("UTC"), call("TIMEZONE", zone.copy(), moment.copy()))
-
-    def random(self) -> exp.Expression:
-        return call("RANDOM")
 
     def _is_kept(self, kind: str, type: ColumnType) -> bool:
         """Whether values of PostgreSQL's own type are values of the declared one, as they are."""
@@ -252,13 +224,13 @@ class PostgresDialect(CleaningDialect):
         """The cast where it succeeds, else NULL; the text has the shape of the type already, but perhaps no meaning."""
         tree = _ATTEMPTS.get(name)
         if tree is not None:
-            return _filled(tree, text)
+            return filled(tree, text)
         parameters = re.fullmatch(r"NUMERIC\((\d+), ?(\d+)\)", name)
         assert parameters is not None, name
         precision, scale = (int(number) for number in parameters.groups())
-        number = call("ROUND", _cast(text, "NUMERIC"), exp.Literal.number(scale))
-        fits = exp.LT(this=call("ABS", number), expression=_cast(text_literal(f"1e{precision - scale}"), "NUMERIC"))
-        return choose((exp.and_(_is_number(text), fits), _cast(number.copy(), name)))
+        number = call("ROUND", cast_to(text, "NUMERIC"), exp.Literal.number(scale))
+        fits = exp.LT(this=call("ABS", number), expression=cast_to(text_literal(f"1e{precision - scale}"), "NUMERIC"))
+        return choose((exp.and_(_is_number(text), fits), cast_to(number.copy(), name)))
 
 
 _SPELLED = {"DOUBLE": "DOUBLE PRECISION", "FLOAT": "REAL", "VARCHAR": "TEXT"}
@@ -267,11 +239,6 @@ _GROUPS = {
     **dict.fromkeys(("SMALLINT", "INTEGER", "BIGINT", "REAL", "DOUBLE PRECISION"), "number"),
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "DATE"), "time"),
 }
-
-
-def _cast(value: exp.Expr, name: str) -> exp.Expression:
-    to = exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=name)
-    return exp.Cast(this=value.copy(), to=to)
 
 
 def _written(value: exp.Cast) -> str:
@@ -283,26 +250,15 @@ def _group(name: str) -> str | None:
     return "number" if name.startswith("NUMERIC") else _GROUPS.get(name)
 
 
-def _number(whole: int) -> exp.Expr:
-    return exp.Literal.number(whole)
-
-
-def _filled(tree: exp.Expr, text: exp.Expr) -> exp.Expression:
-    copy = exp.Paren(this=tree.copy())
-    for hole in list(copy.find_all(exp.Placeholder)):
-        hole.replace(text.copy())
-    return copy
-
-
 def _is_number(text: exp.Expr) -> exp.Expression:
-    return _filled(_NUMBER, text)
+    return filled(_NUMBER, text)
 
 
 def _float_text(value: exp.Expr) -> exp.Expression:
     """The digits of a double in the form that all engines share: a whole number has a point, large ones an exponent."""
     # PostgreSQL computes what is constant before it chooses a branch: a text that is no number must not be cast.
-    digits = _filled(_DIGITS, _cast(value, "TEXT"))
-    return _filled(_FLOAT_TEXT, _cast(digits, "DOUBLE PRECISION"))
+    digits = filled(_DIGITS, cast_to(value, "TEXT"))
+    return filled(_FLOAT_TEXT, cast_to(digits, "DOUBLE PRECISION"))
 
 
 _NUMBER = parse_one(r":x ~ '^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$'", read="postgres")

@@ -29,7 +29,7 @@ from ..types import (
 )
 from .cleaning import working_type
 from .dialect import Dialect, KnownTypes, utc_text
-from .expression import call, choose, one_of, plain_text, text_literal
+from .expression import call, choose, one_of, plain_text, text_literal, whole_number
 from .hooks import DECLARED, INSTANT, Hook
 
 __all__ = ["SqliteDialect"]
@@ -137,7 +137,7 @@ class SqliteDialect(Dialect):
             "PARSE_DECIMAL_STRICT": lambda node: self._strictly("PARSE_DECIMAL", node),
             "ROUND_NUMBER": _in_working_type,
             "CLAMP": _in_working_type,
-            "AT_ZONE": lambda node: call("ematix_at_zone", *node.expressions, _number(node.meta.get(INSTANT, 0))),
+            "AT_ZONE": lambda node: call("ematix_at_zone", *node.expressions, whole_number(node.meta.get(INSTANT, 0))),
             "RANDOM_FRACTION": lambda _: exp.Paren(this=_RANDOM.copy()),
         }
 
@@ -185,7 +185,7 @@ def _in_working_type(node: exp.Expr) -> exp.Expression:
     kind = working_type(node.meta.get(DECLARED))
     scale = kind.scale if isinstance(kind, Numeric) else 0
     name = f"ematix_{node.name.lower()}"
-    return call(name, *(each.copy() for each in node.expressions), text_literal(kind.kind), _number(scale))
+    return call(name, *(each.copy() for each in node.expressions), text_literal(kind.kind), whole_number(scale))
 
 
 _DIGITS = 15
@@ -206,27 +206,27 @@ def _casting(value: exp.Expr, type: ColumnType) -> tuple[exp.Expr, exp.Expressio
         case SmallInt() | Integer() | BigInt():
             bits = {"small_int": 16, "integer": 32, "big_int": 64}[name]
             least = -(2 ** (bits - 1))
-            return _is_whole(value, least, -least - 1), call("ematix_cast_integer", value.copy(), _number(bits))
+            return _is_whole(value, least, -least - 1), call("ematix_cast_integer", value.copy(), whole_number(bits))
         case Numeric(precision, scale):
             exact = "ematix_cast_number" if precision <= _DIGITS else "ematix_cast_decimal"
-            convert = call(exact, value.copy(), _number(precision), _number(scale))
+            convert = call(exact, value.copy(), whole_number(precision), whole_number(scale))
             if precision > _DIGITS:
                 return exp.false(), convert
             # Floats at the very edge of the range go the slow way.
             most = 10 ** (precision - scale) - 1
             return exp.or_(_is_whole(value, -most, most), _is_rounded(value, scale, most + 1)), convert
         case Float():
-            return exp.false(), call("ematix_cast_float", value.copy(), _number(32))
+            return exp.false(), call("ematix_cast_float", value.copy(), whole_number(32))
         case Double():
-            return _is(value, "real"), call("ematix_cast_float", value.copy(), _number(64))
+            return _is(value, "real"), call("ematix_cast_float", value.copy(), whole_number(64))
         case Boolean():
-            zero_or_one = exp.In(this=value.copy(), expressions=[_number(0), _number(1)])
+            zero_or_one = exp.In(this=value.copy(), expressions=[whole_number(0), whole_number(1)])
             return exp.and_(_is(value, "integer"), zero_or_one), call("ematix_cast_boolean", value.copy())
         case String(length):
-            short = exp.LTE(this=call("LENGTH", value.copy()), expression=_number(length))
-            return exp.and_(_is(value, "text"), short), call("ematix_cast_text", value.copy(), _number(length))
+            short = exp.LTE(this=call("LENGTH", value.copy()), expression=whole_number(length))
+            return exp.and_(_is(value, "text"), short), call("ematix_cast_text", value.copy(), whole_number(length))
         case Text():
-            return _is(value, "text"), call("ematix_cast_text", value.copy(), _number(0))
+            return _is(value, "text"), call("ematix_cast_text", value.copy(), whole_number(0))
         case _:
             return _documented(value, type)
 
@@ -251,7 +251,7 @@ def _documented(value: exp.Expr, type: ColumnType) -> tuple[exp.Expr, exp.Expres
 
 def _is_instant(value: exp.Expr) -> exp.Expression:
     """Text of the fixed form that also is a real time."""
-    seconds = call("SUBSTR", value.copy(), _number(1), _number(19))
+    seconds = call("SUBSTR", value.copy(), whole_number(1), whole_number(19))
     real = exp.EQ(this=call("DATETIME", seconds, text_literal(_NOTHING)), expression=seconds.copy())
     return exp.Paren(this=exp.And(this=_has_form(value, _INSTANT), expression=real))
 
@@ -266,12 +266,12 @@ def _is_whole(value: exp.Expr, low: int, high: int) -> exp.Expression:
 
 def _is_rounded(value: exp.Expr, scale: int, bound: int) -> exp.Expr:
     """A float that is the nearest to a decimal of this scale."""
-    rounded = exp.EQ(this=call("ROUND", value.copy(), _number(scale)), expression=value.copy())
+    rounded = exp.EQ(this=call("ROUND", value.copy(), whole_number(scale)), expression=value.copy())
     return exp.and_(_is(value, "real"), rounded, _between(value, 1 - bound, bound - 1))
 
 
 def _between(value: exp.Expr, low: int, high: int) -> exp.Expression:
-    return exp.Between(this=value.copy(), low=_number(low), high=_number(high))
+    return exp.Between(this=value.copy(), low=whole_number(low), high=whole_number(high))
 
 
 def _is(value: exp.Expr, storage: str) -> exp.Expression:
@@ -279,8 +279,4 @@ def _is(value: exp.Expr, storage: str) -> exp.Expression:
 
 
 def _plus_zero(value: exp.Expr) -> exp.Expression:
-    return exp.Add(this=exp.Paren(this=value.copy()), expression=_number(0))
-
-
-def _number(whole: int) -> exp.Expr:
-    return exp.Literal.number(int(whole))
+    return exp.Add(this=exp.Paren(this=value.copy()), expression=whole_number(0))
