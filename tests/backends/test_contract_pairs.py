@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.backends.conftest import BY_NAME
@@ -62,4 +65,21 @@ def test_every_value_goes_from_one_database_to_another_without_spark(source: str
     assert (result.rows_inserted, result.path) == (len(rows), "cross_db")
     assert comparable(lab.table(), types) == comparable(rows, types)
     assert lab.load(types, rows).rows_unchanged == len(rows)
+    found = lab.project.validate(lab.pipeline())
+    assert found.errors == ()
+    lab.close()
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.parametrize("target", DATABASES)
+def test_rows_brought_from_elsewhere_can_be_looked_at_again_and_again(target: str, tmp_path: Path) -> None:
+    lab = Lab(Lane(BY_NAME[target], "copied"), tmp_path, no_spark)
+    with lab.target.creating() if hasattr(lab.target, "creating") else nullcontext():
+        lab.target.execute(["CREATE TABLE made (id INTEGER)"])
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "rows.parquet")
+    with lab.project.workshop.bench(), lab.target.hold():
+        brought = lab.target.bring(tmp_path)
+        for _ in range(2):
+            assert lab.target.evaluate(f"SELECT SUM(id) FROM ({brought.sql}) AS r", attach=brought.attach)[0][0] == 3
     lab.close()

@@ -328,6 +328,10 @@ class Backend(ABC):
         """The table as a query of this system names it."""
         return self.dialect.quote(table.schema, table.name)
 
+    def compared_table(self, table: Table) -> exp.Table | exp.Subquery:
+        """The table as the query of a change reads it; only systems that can be pushed to answer."""
+        raise self._runs_no_queries()
+
     def explain(self, table: Table, change: Change) -> Sequence[str]:
         """The statements that would make the change, without opening anything."""
         return (self.dialect.render(change.rows, {}, {}),)

@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Literal, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, cast
 
 from sqlglot import exp
 
@@ -22,7 +23,6 @@ from .arrow_files import parquet_types
 from .base import (
     Actual,
     Backend,
-    Brought,
     Capabilities,
     Load,
     Pushed,
@@ -36,23 +36,24 @@ from .mysql_dialect import REFUSAL, MySQLDialect
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
 from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table, refuse_lasting
 from .optional import optional
+from .server import ServerBackend
 from .server_connection import MySQLConnection
-from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
+from .sql import SqlConnection, Waiting
 from .sql_change import STAGED, Spelling
 from .sql_connection import Translated
 from .sql_ddl import change_table, create_sql
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["MySQLBackend"]
 
-NAME_CHARACTERS = 64
 KEY_CHARACTERS = 255
 """How long a text may be that is part of a key, which needs a bound here."""
 INDEXED_CHARACTERS = 191
-BROUGHT = "_ematix_brought"
-"""The temporary name of rows from elsewhere, as they were given."""
 
 
-class MySQLBackend(SqlBackend):
+class MySQLBackend(ServerBackend):
     """A database of MySQL 8 or MariaDB 10.6, or newer. A schema is a database there."""
 
     can = Capabilities(
@@ -66,6 +67,7 @@ class MySQLBackend(SqlBackend):
     dialect: MySQLDialect = MySQLDialect()
     connection: MySQLConnection
     CREATE_INDEX = "CREATE INDEX"
+    LONGEST_NAME = 64
 
     def connect(self) -> SqlConnection:
         session = MySQLSession(open_driver(self.connection, local_infile=self.connection.local_infile), self.connection)
@@ -124,12 +126,6 @@ class MySQLBackend(SqlBackend):
         found = connection.execute(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {name}").fetchall()
         if not found:
             connection.execute(f"CREATE DATABASE IF NOT EXISTS {self.dialect.quote(schema)}")
-
-    def index_name(self, index: TableRef) -> str:
-        name = index.name
-        if len(name) > NAME_CHARACTERS:
-            name = f"{name[: NAME_CHARACTERS - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-        return self.dialect.quote(name)
 
     def column_sql(self, table: Table, column: Column) -> str:
         keyed = {name for group in (table.primary_key, *table.unique) for name in group}
@@ -289,48 +285,36 @@ class MySQLBackend(SqlBackend):
         assert isinstance(staged, Path)
         names, columns = list(parquet_types(staged)), _staged(table)
         connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({self.columns_sql(table, names)})")
-        self._bring(connection, STAGED, staged, {name: columns[name].type for name in names})
+        self.fill(connection, STAGED, staged, {name: columns[name].type for name in names})
         return "TABLE"
 
-    def bring(self, folder: Path) -> Brought:
-        types = parquet_types(folder)
-        made = (f"{self.dialect.quote(name)} {self.dialect.type_name(kind)}" for name, kind in types.items())
-        columns = ", ".join(made)
-
-        def attach(connection: SqlConnection) -> None:
-            connection.execute(f"DROP TEMPORARY TABLE IF EXISTS {BROUGHT}")
-            connection.execute(f"CREATE TEMPORARY TABLE {BROUGHT} ({columns})")
-            with _session(connection).aside():
-                self._bring(connection, BROUGHT, folder, types)
-
-        return Brought(f"SELECT * FROM {BROUGHT}", attach, {name: _reported(kind) for name, kind in types.items()})
+    def reported(self, type: ColumnType) -> str:
+        if isinstance(type, Numeric):
+            return f"decimal({type.precision},{type.scale})"
+        return _REPORTED.get(type.kind, "longtext")
 
     def columns_sql(self, table: Table, names: Sequence[str]) -> str:
         """Columns of a temporary table, in the types that the table's own have."""
         columns = _staged(table)
         return ", ".join(f"{self.dialect.quote(name)} {self.column_sql(table, columns[name])}" for name in names)
 
-    def delivers(self, connection: SqlConnection, table: Table) -> bool:
-        """The columns must have the declared types: a text would be made to fit others."""
-        actual = self.columns_in(connection, TableRef(table.schema, table.name))
-        kinds = {} if actual is None else {column.name: column.type for column in actual.columns}
-        return all(kinds.get(column.name) == self.dialect.stored_type(column.type) for column in table.columns)
-
-    def deliver(self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object]) -> int:
-        assert isinstance(staged, Path)
-        types = {column.name: column.type for column in table.columns}
-        return self._bring(connection, self.relation_sql(TableRef(table.schema, table.name)), staged, types, constants)
-
-    def _bring(
+    def fill(
         self,
         connection: SqlConnection,
-        target: str,
-        staged: Path,
+        name: str,
+        rows: Waiting,
         types: Mapping[str, ColumnType],
-        constants: Mapping[str, object] | None = None,
+        constants: Mapping[str, object] = MappingProxyType({}),
     ) -> int:
-        """Rows from outside into a table of the transaction that is open; gives their number."""
-        rows = batches(staged, types, constants or {})
+        assert isinstance(rows, Path)
+        given = batches(rows, types, constants)
+        # What temporary tables hold is no part of the transaction.
+        with _session(connection).aside(name):
+            return self._filled(connection, name, given, types)
+
+    def _filled(
+        self, connection: SqlConnection, target: str, rows: Iterator[pa.RecordBatch], types: Mapping[str, ColumnType]
+    ) -> int:
         if self._takes_files(connection):
             return sent(written(rows, types), lambda file: self._load_file(connection, file, target, types))
         _LOG.info("connection %r: the server takes no local files, so rows go in as INSERT", self.connection.name)
@@ -362,9 +346,6 @@ class MySQLBackend(SqlBackend):
             raise self.translate(self.driver_errors()[0](warnings[0][1], warnings[0][2]))
         return self.rows_changed(cursor)
 
-    def rows_changed(self, cursor: SqlCursor) -> int:
-        return int(cursor.rowcount)  # type: ignore[attr-defined]
-
     def bound(self, query: exp.Query, table: Table) -> exp.Query:
         """The query over this database's own tables, each temporary one under as many names as the server needs."""
         held = self._held.get()
@@ -388,7 +369,7 @@ class MySQLBackend(SqlBackend):
             index = ", ".join(self.indexed(table.column(key)) for key in keys)
             return f"{self.columns_sql(table, names)}, {self.dialect.quote(CHANGE_LABEL)} VARCHAR(16), KEY ({index})"
 
-        return MySQLSpelling(shared.target, shared.quote, render, shared.casts, shape)
+        return MySQLSpelling(shared.target, shared.quote, render, shared.casts, shape=shape)
 
 
 _LOG = logging.getLogger(__name__)
@@ -404,12 +385,6 @@ _REPORTED = {
     "bytes": "longblob",
 }  # fmt: skip
 """What the server calls a column that was made with a declared type; all others are texts."""
-
-
-def _reported(kind: ColumnType) -> str:
-    if isinstance(kind, Numeric):
-        return f"decimal({kind.precision},{kind.scale})"
-    return _REPORTED.get(kind.kind, "longtext")
 
 
 def _staged(table: Table) -> dict[str, Column]:

@@ -87,12 +87,12 @@ def sent(chunks: Iterator[bytes], take: Callable[[str], int]) -> int:
 
     What goes wrong while they are made is raised before what `take` makes of it.
     """
-    given, taken = os.pipe()[::-1]
+    reading, writing = os.pipe()
     failures: list[Exception] = []
 
     def give() -> None:
         try:
-            with os.fdopen(given, "wb") as pipe:
+            with os.fdopen(writing, "wb") as pipe:
                 for chunk in chunks:
                     pipe.write(chunk)
         except BrokenPipeError:
@@ -103,9 +103,9 @@ def sent(chunks: Iterator[bytes], take: Callable[[str], int]) -> int:
     giver = threading.Thread(target=give, name="ematix-load-data")
     giver.start()
     try:
-        return take(f"/dev/fd/{taken}")
+        return take(f"/dev/fd/{reading}")
     finally:
-        os.close(taken)
+        os.close(reading)
         giver.join()
         if failures:
             raise failures[0]

@@ -15,13 +15,14 @@ from .mysql_copy import field_kind
 from .mysql_dialect import MARIADB_COLLATION, MYSQL_COLLATION
 from .optional import optional
 from .server_connection import MySQLConnection
-from .sql_change import CHANGED, STAGED
+from .sql_change import BROUGHT, CHANGED, STAGED
 from .sql_connection import SqlCursor
 
 __all__ = ["STAND_IN", "MySQLSession", "address", "open_driver"]
 
 STAND_IN = "_ematix_target"
 """The temporary table that a dry run changes in place of the one that it may not."""
+_TEMPORARY = (BROUGHT, STAGED, CHANGED, STAND_IN)
 FOR_EVER = 31_536_000
 """A year, in seconds."""
 _MODES = (
@@ -85,11 +86,12 @@ class MySQLSession:
         return cursor
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """What the block writes goes into temporary tables alone, so that tables may still be made afterwards."""
+    def aside(self, table: str) -> Iterator[None]:
+        """What the block writes into a temporary table is no part of the transaction: tables may be made afterwards."""
         before = self._has_written
         yield
-        self._has_written = before
+        if table in _TEMPORARY:
+            self._has_written = before
 
     def copy_name(self, table: str, number: int) -> str:
         """The name of a temporary table for the place in a query where it stands for the `number`th time."""
@@ -97,8 +99,7 @@ class MySQLSession:
 
     def forget(self) -> None:
         """Drop every temporary table of a load that is over."""
-        names = (STAGED, CHANGED, STAND_IN, *self._copied)
-        for name in names:
+        for name in (*_TEMPORARY, *self._copied):
             self.run(f"DROP TEMPORARY TABLE IF EXISTS {name}")
         self._copied.clear()
         self.incoming = self.stand_in = self.made = None

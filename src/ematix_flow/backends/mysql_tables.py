@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import BackendError
 from ..spec.place import TableRef
@@ -91,7 +91,7 @@ def _actual_type(kind: str, characters: str, comment: str, dialect: MySQLDialect
 class MySQLSpelling(Spelling):
     """Changes in the words of MySQL: joins in place of FROM, and a change table whose columns have their types."""
 
-    shape: Callable[[Sequence[str], Sequence[str]], str] = lambda names, keys: ""
+    shape: Callable[[Sequence[str], Sequence[str]], str] = field(kw_only=True)
     """The columns of the change table, by their names and the names of the keys."""
 
     def fill(self, change: Upsert) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, cast
 
 from ..errors import BackendError, ConfigError, ConflictError, ConnectError, FlowError, UnsupportedError
@@ -16,30 +16,28 @@ from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
 from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
-from .base import Actual, ActualColumn, Backend, Brought, Capabilities, Fact, Piped, QueryColumn, QueryResult
+from .base import Actual, ActualColumn, Backend, Capabilities, Fact, Piped, QueryColumn, QueryResult
 from .optional import optional
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_dialect import PostgresDialect
 from .postgres_facts import facts_of
 from .postgres_functions import needed
 from .postgres_session import PostgresSession
+from .server import ServerBackend
 from .server_connection import PostgresConnection
-from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
+from .sql import SqlConnection, Waiting
 from .sql_change import STAGED
 from .sql_connection import Translated
 from .sql_text import check_query
 
 __all__ = ["PostgresBackend"]
 
-NAME_BYTES = 63
-BROUGHT = "_ematix_brought"
-"""The temporary name of rows from elsewhere, as they were given."""
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "iso_8601", "bytea_output": "hex"}
 # Few rows among many are looked up by their key; PostgreSQL's default is for disks that turn, where that is dear.
 _LOOKUPS = "SELECT set_config('random_page_cost', '1.1', false) WHERE current_setting('random_page_cost') = '4'"
 
 
-class PostgresBackend(SqlBackend):
+class PostgresBackend(ServerBackend):
     """A PostgreSQL database, version 12 or newer."""
 
     can = Capabilities(
@@ -47,6 +45,7 @@ class PostgresBackend(SqlBackend):
     )
     dialect = PostgresDialect()
     connection: PostgresConnection
+    LONGEST_NAME = 63
 
     BEGIN: ClassVar[str] = "BEGIN ISOLATION LEVEL READ COMMITTED"
     """A load that has waited for its turn must see what the load before it left, whatever the database's default."""
@@ -137,14 +136,6 @@ class PostgresBackend(SqlBackend):
         kind = UnsupportedError if code == "0A000" else BackendError
         return kind(text, hint=diagnosis.message_hint if diagnosis is not None else None)
 
-    def index_name(self, index: TableRef) -> str:
-        """PostgreSQL puts an index beside its table by itself, and cuts names after 63 bytes."""
-        name = index.name
-        if len(name.encode()) > NAME_BYTES:
-            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-            name = f"{name.encode()[: NAME_BYTES - 9].decode(errors='ignore')}_{digest}"
-        return self.dialect.quote(name)
-
     def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
         name = self._text(self.relation_sql(table))
         rows = connection.execute(
@@ -156,8 +147,9 @@ class PostgresBackend(SqlBackend):
             return None
         by_number = {row[3]: str(row[0]) for row in rows}
         found = connection.execute(
-            "SELECT i.indisprimary, i.indkey::int2[]::int[] FROM pg_index AS i "
-            f"WHERE i.indrelid = to_regclass({name}) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL "
+            "SELECT i.indisprimary, (i.indkey::int2[]::int[])[0 : i.indnkeyatts - 1] FROM pg_index AS i "
+            f"WHERE i.indrelid = to_regclass({name}) AND i.indisunique AND i.indisvalid "
+            "AND i.indpred IS NULL AND i.indexprs IS NULL "
             "ORDER BY i.indexrelid"
         ).fetchall()
         groups = [
@@ -202,8 +194,8 @@ class PostgresBackend(SqlBackend):
         declared = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
         types = {name: declared[name] for name in self._names(staged)}
         kept = {name: self.dialect.compared_type(kind) for name, kind in types.items()}
-        connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({self._columns_sql(kept)})")
-        self.copy_in(connection, f"COPY {STAGED} FROM STDIN (FORMAT binary)", self._sent(staged, kept, {}))
+        connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({self.made_of(kept)})")
+        self.fill(connection, STAGED, staged, kept)
         return "TABLE"
 
     def _names(self, staged: Waiting) -> list[str]:
@@ -251,34 +243,20 @@ class PostgresBackend(SqlBackend):
         # The blanks at the end of CHAR are not part of its value.
         return None if declared.startswith("character(") else self.dialect.column_type(declared)
 
-    def _columns_sql(self, types: Mapping[str, ColumnType]) -> str:
-        """The columns of a table, as a statement that creates it says them."""
-        return ", ".join(f"{self.dialect.quote(name)} {self.dialect.type_name(kind)}" for name, kind in types.items())
-
-    def bring(self, folder: Path) -> Brought:
-        types = parquet_types(folder)
-        columns = self._columns_sql(types)
-
-        def attach(connection: SqlConnection) -> None:
-            connection.execute(f"CREATE TEMPORARY TABLE {BROUGHT} ({columns})")
-            self.copy_in(connection, f"COPY {BROUGHT} FROM STDIN (FORMAT binary)", encoded(folder, types))
-            self.settle(connection, BROUGHT)
-
-        kinds = {name: _REPORTED.get(kind.kind, self.dialect.type_name(kind).lower()) for name, kind in types.items()}
-        return Brought(f"SELECT * FROM {BROUGHT}", attach, kinds)
-
-    def delivers(self, connection: SqlConnection, table: Table) -> bool:
-        """Binary COPY converts nothing: the columns must have the declared types."""
-        actual = self.columns_in(connection, TableRef(table.schema, table.name))
-        kinds = {} if actual is None else {column.name: column.type for column in actual.columns}
-        return all(kinds.get(column.name) == self.dialect.stored_type(column.type) for column in table.columns)
-
-    def deliver(self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object]) -> int:
-        types = {column.name: column.type for column in table.columns}
-        target = self.relation_sql(TableRef(table.schema, table.name))
+    def fill(
+        self,
+        connection: SqlConnection,
+        name: str,
+        rows: Waiting,
+        types: Mapping[str, ColumnType],
+        constants: Mapping[str, object] = MappingProxyType({}),
+    ) -> int:
         names = ", ".join(map(self.dialect.quote, types))
-        sent = self._sent(staged, types, constants)
-        return self.copy_in(connection, f"COPY {target} ({names}) FROM STDIN (FORMAT binary)", sent)
+        sent = self._sent(rows, types, constants)
+        return self._copy_in(connection, f"COPY {name} ({names}) FROM STDIN (FORMAT binary)", sent)
+
+    def reported(self, type: ColumnType) -> str:
+        return _REPORTED.get(type.kind, self.dialect.type_name(type).lower())
 
     def settle(self, connection: SqlConnection, name: str, columns: Sequence[str] = ()) -> None:
         listed = ", ".join(map(self.dialect.quote, columns))
@@ -305,7 +283,7 @@ class PostgresBackend(SqlBackend):
     def _text(self, text: str) -> str:
         return self.dialect.literal(text, Text()).sql("postgres")
 
-    def copy_in(self, connection: SqlConnection, sql: str, chunks: Iterable[bytes]) -> int:
+    def _copy_in(self, connection: SqlConnection, sql: str, chunks: Iterable[bytes]) -> int:
         """Send the bytes of a COPY in the transaction that is open; gives the number of rows."""
         driver: Any = cast("Translated", connection).driver
         try:
@@ -316,9 +294,6 @@ class PostgresBackend(SqlBackend):
                 return int(cursor.rowcount)
         except self.driver_errors() as error:
             raise self.translate(error) from error
-
-    def rows_changed(self, cursor: SqlCursor) -> int:
-        return int(cursor.rowcount)  # type: ignore[attr-defined]
 
 
 def _libpq_url(url: str) -> str:

@@ -111,7 +111,9 @@ class SqlBackend(Backend):
 
     def deliver(self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object]) -> int:
         """Put what `receive` left straight into the table, each row with the same `constants`; gives their number."""
-        raise NotImplementedError
+        raise BackendError(
+            f"connection {self.connection.name!r} ({self.connection.kind}) stages rows from outside first"
+        )
 
     def settle(self, connection: SqlConnection, name: str, columns: Sequence[str] = ()) -> None:
         """Let the planner look at columns of a temporary table that was filled just now, where it has not by itself."""
@@ -157,9 +159,12 @@ class SqlBackend(Backend):
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
 
     @contextmanager
-    def session(self) -> Iterator[SqlConnection]:
-        """The connection that is held, or one for this block; the driver's errors come out in our words."""
-        held = self._held.get()
+    def session(self, *, fresh: bool = False) -> Iterator[SqlConnection]:
+        """The connection that is held, or one for this block; the driver's errors come out in our words.
+
+        A `fresh` one is made for the block in any case, so that nothing of what it did stays behind.
+        """
+        held = None if fresh else self._held.get()
         if held is not None:
             yield held
             return
@@ -240,9 +245,9 @@ class SqlBackend(Backend):
 
     def bound(self, query: exp.Query, table: Table) -> exp.Query:
         """The query over this database's own tables instead of the logical names."""
-        return bind(query, {INCOMING: exp.table_(STAGED, quoted=True), TARGET: self._comparable(table)})
+        return bind(query, {INCOMING: exp.table_(STAGED, quoted=True), TARGET: self.compared_table(table)})
 
-    def _comparable(self, table: Table) -> exp.Table | exp.Subquery:
+    def compared_table(self, table: Table) -> exp.Table | exp.Subquery:
         """The table, with its columns in types that this database can compare; incoming rows are in them already."""
         target = self.table_name(TableRef(table.schema, table.name))
         kinds = {column.name: column.type for column in table.columns}
@@ -278,7 +283,7 @@ class SqlBackend(Backend):
 
     def evaluate(self, sql: str, *, attach: Attach | None = None) -> Sequence[tuple[object, ...]]:
         """The few rows of a query of our own."""
-        with self.session() as connection:
+        with self.session(fresh=attach is not None) as connection:
             if attach is not None:
                 attach(connection)
             return connection.execute(sql).fetchall()

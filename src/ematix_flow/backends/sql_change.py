@@ -9,10 +9,12 @@ from sqlglot import exp
 
 from ..strategies.base import CHANGE_LABEL, Append, Change, Replace, Upsert
 
-__all__ = ["CHANGED", "STAGED", "Spelling", "Statement", "bind", "change_statements"]
+__all__ = ["BROUGHT", "CHANGED", "STAGED", "Spelling", "Statement", "bind", "change_statements"]
 
 STAGED = "_ematix_incoming"
 """The temporary name of the incoming rows."""
+BROUGHT = "_ematix_brought"
+"""The temporary name of rows from elsewhere, as they were given."""
 CHANGED = "_ematix_change"
 """The temporary table of change rows: complete after-images, each with its label."""
 

@@ -234,14 +234,16 @@ def _validate_target(plan: Plan, target: Backend, findings: Findings) -> None:
             findings.notes.append(f"table {ref} does not exist yet; the first run creates it")
         if target.can.pushed and not drift:
             types = {column.name: column.type for column in load.table.columns}
-            existing = None if actual is None else exp.to_table(target.relation_sql(ref), dialect=target.dialect.name)
+            existing = None if actual is None else target.compared_table(load.table)
             query = _standing_in(plan, existing, types, target.dialect)
             now = datetime.now(UTC)
             values = {"now": now, "run_id": str(uuid.uuid4()), "expired_before": now}
             target.evaluate(f"EXPLAIN {target.dialect.render(query, values, types)}")
 
 
-def _standing_in(plan: Plan, existing: exp.Table | None, types: dict[str, ColumnType], dialect: Dialect) -> exp.Query:
+def _standing_in(
+    plan: Plan, existing: exp.Table | exp.Subquery | None, types: dict[str, ColumnType], dialect: Dialect
+) -> exp.Query:
     """The strategy's query over the real table and an empty `incoming` of the declared types."""
     intent = plan.load.intent
     incoming = {name: types[name] for name in intent.columns}
@@ -256,13 +258,20 @@ def _standing_in(plan: Plan, existing: exp.Table | None, types: dict[str, Column
             table.replace(exp.alias_(existing.copy(), alias, table=True))
         else:
             columns = incoming if table.name == INCOMING else types
-            table.replace(_empty(columns, dialect).subquery(alias))
+            table.replace(_empty(columns, existing, dialect).subquery(alias))
     return query
 
 
-def _empty(columns: dict[str, ColumnType], dialect: Dialect) -> exp.Select:
-    shown = [dialect.cast(exp.null(), type).as_(name, quoted=True) for name, type in columns.items()]  # noqa: A001
-    return exp.select(*shown)
+def _empty(columns: dict[str, ColumnType], existing: exp.Table | exp.Subquery | None, dialect: Dialect) -> exp.Select:
+    """No rows of these columns, which have the very types of the table where that exists."""
+    if existing is None:
+        shown = [dialect.cast(exp.null(), kind).as_(name, quoted=True) for name, kind in columns.items()]
+        return exp.select(*shown)
+    kept = [
+        dialect.cast(exp.null(), kind).as_(name, quoted=True) if name == EVENT_TIME else exp.column(name, quoted=True)
+        for name, kind in columns.items()
+    ]
+    return exp.select(*kept).from_(exp.alias_(existing.copy(), "_kept", table=True)).where(exp.false())
 
 
 _ANALYSED = re.compile(

@@ -1,0 +1,83 @@
+"""What databases on servers share: rows from elsewhere come into temporary tables, or straight into the table."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
+
+from ..spec.place import TableRef
+from ..spec.table import Table
+from ..types import ColumnType
+from .arrow_files import parquet_types
+from .base import Brought
+from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
+from .sql_change import BROUGHT
+
+__all__ = ["ServerBackend"]
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+class ServerBackend(SqlBackend):
+    """A database on a server, which keeps the keys of its tables itself."""
+
+    LONGEST_NAME: ClassVar[int]
+    """How many bytes the name of an index may have."""
+
+    @abstractmethod
+    def fill(
+        self,
+        connection: SqlConnection,
+        name: str,
+        rows: Waiting,
+        types: Mapping[str, ColumnType],
+        constants: Mapping[str, object] = _NOTHING,
+    ) -> int:
+        """Bring rows from outside into a table with columns of exactly these types, in the transaction that is open.
+
+        Each row has the same `constants` beside its own values. Gives the number of rows.
+        """
+
+    @abstractmethod
+    def reported(self, type: ColumnType) -> str:
+        """What the server calls a column that was made with a declared type."""
+
+    def index_name(self, index: TableRef) -> str:
+        """Servers put an index beside its table by themselves, and cut or refuse a name that is too long."""
+        name = index.name.encode()
+        if len(name) > self.LONGEST_NAME:
+            kept = name[: self.LONGEST_NAME - 9].decode(errors="ignore")
+            return self.dialect.quote(f"{kept}_{hashlib.sha256(name).hexdigest()[:8]}")
+        return self.dialect.quote(index.name)
+
+    def bring(self, folder: Path) -> Brought:
+        types = parquet_types(folder)
+
+        def attach(connection: SqlConnection) -> None:
+            connection.execute(f"CREATE TEMPORARY TABLE {BROUGHT} ({self.made_of(types)})")
+            self.fill(connection, BROUGHT, folder, types)
+            self.settle(connection, BROUGHT)
+
+        kinds = {name: self.reported(kind) for name, kind in types.items()}
+        return Brought(f"SELECT * FROM {BROUGHT}", attach, kinds)
+
+    def made_of(self, types: Mapping[str, ColumnType]) -> str:
+        """Columns as a statement that creates a table says them."""
+        return ", ".join(f"{self.dialect.quote(name)} {self.dialect.type_name(kind)}" for name, kind in types.items())
+
+    def delivers(self, connection: SqlConnection, table: Table) -> bool:
+        """Nothing is converted on the way: the columns must have the declared types."""
+        actual = self.columns_in(connection, TableRef(table.schema, table.name))
+        kinds = {} if actual is None else {column.name: column.type for column in actual.columns}
+        return all(kinds.get(column.name) == self.dialect.stored_type(column.type) for column in table.columns)
+
+    def deliver(self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object]) -> int:
+        types = {column.name: column.type for column in table.columns}
+        return self.fill(connection, self.relation_sql(TableRef(table.schema, table.name)), staged, types, constants)
+
+    def rows_changed(self, cursor: SqlCursor) -> int:
+        return int(cursor.rowcount)  # type: ignore[attr-defined]
