@@ -189,6 +189,7 @@ class MariaDB:
         users += f"GRANT ALL ON *.* TO {self.USER}@'127.0.0.1' WITH GRANT OPTION;\n"
         (self.folder / "users.sql").write_text(users)
         (self.folder / "data").mkdir()
+        (self.folder / "temporary").mkdir()
         done = subprocess.run(
             self._program("--bootstrap"), input=script, capture_output=True, check=False, env=self._environment()
         )
@@ -198,7 +199,8 @@ class MariaDB:
         # MariaDB runs as root only when it is told to; another user could not read the cache folder of root.
         user = ["--user=root"] if os.getuid() == 0 else []
         places = [f"--basedir={self.home}", f"--lc-messages-dir={self.home / 'share'}", f"--datadir={self.folder}/data"]
-        places.append("--innodb-log-file-size=16M")
+        # A server that starts removes the temporary tables that it finds, those of another one too.
+        places += [f"--tmpdir={self.folder}/temporary", "--innodb-log-file-size=16M"]
         return [str(self.home / "bin" / "mariadbd"), "--no-defaults", *places, *user, *options]
 
     def _environment(self) -> dict[str, str]:
