@@ -26,7 +26,7 @@ from ematix_flow.backends.sqlite_dialect import SqliteDialect
 from ematix_flow.engine.cleaning import cleaned_rows
 from ematix_flow.spec.table import Column
 from tests.backends.cleaning_cases import CASES, Case
-from tests.strategies.test_dialects import REFUSALS, open_mysql, open_postgres
+from tests.strategies.engines import REFUSALS, open_mysql, open_postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,7 @@ from ematix_flow.connections import DuckDBConnection, SQLiteConnection, register
 from ematix_flow.normalize import lower, upper
 from ematix_flow.project import Project
 from ematix_flow.spec.registry import Registry
-from tests.strategies.test_dialects import ENGINES, MARKED, PARSING, REFUSALS, Engine, sqlite_engine
+from tests.strategies.engines import ENGINES, MARKED, PARSING, REFUSALS, Engine, sqlite_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

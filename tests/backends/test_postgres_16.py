@@ -19,7 +19,8 @@ from tests.backends.crash_run import no_spark
 from tests.backends.lab import Lab, Lane, Route, counts
 from tests.backends.test_one_meaning import READ, REFUSED
 from tests.servers import empty_postgres
-from tests.strategies.test_dialects import FITS, REFUSALS, Engine
+from tests.strategies.engines import REFUSALS, Engine
+from tests.strategies.test_dialects import FITS
 
 pytestmark = pytest.mark.server
 
