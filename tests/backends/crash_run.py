@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 import psycopg
 
+from ematix_flow.backends.postgres import PostgresBackend
 from ematix_flow.connections import PostgresConnection
 from ematix_flow.strategies.base import EVENT_TIME
 from tests.backends.conftest import BY_NAME
@@ -167,7 +168,7 @@ def watch_statements(lab: Lab, killer: Listener) -> None:
     backend: Any = lab.target
     real = backend.connect
     backend.connect = lambda: Watched(real(), killer)
-    if hasattr(backend, "copy_in"):
+    if isinstance(backend, PostgresBackend):
         watch_copies(backend, killer)
 
 

@@ -253,7 +253,7 @@ class PostgresBackend(ServerBackend):
     ) -> int:
         names = ", ".join(map(self.dialect.quote, types))
         sent = self._sent(rows, types, constants)
-        return self._copy_in(connection, f"COPY {name} ({names}) FROM STDIN (FORMAT binary)", sent)
+        return self.copy_in(connection, f"COPY {name} ({names}) FROM STDIN (FORMAT binary)", sent)
 
     def reported(self, type: ColumnType) -> str:
         return _REPORTED.get(type.kind, self.dialect.type_name(type).lower())
@@ -283,7 +283,7 @@ class PostgresBackend(ServerBackend):
     def _text(self, text: str) -> str:
         return self.dialect.literal(text, Text()).sql("postgres")
 
-    def _copy_in(self, connection: SqlConnection, sql: str, chunks: Iterable[bytes]) -> int:
+    def copy_in(self, connection: SqlConnection, sql: str, chunks: Iterable[bytes]) -> int:
         """Send the bytes of a COPY in the transaction that is open; gives the number of rows."""
         driver: Any = cast("Translated", connection).driver
         try:
