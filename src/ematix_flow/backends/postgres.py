@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Literal, cast
 from ..errors import BackendError, ConfigError, ConflictError, ConnectError, FlowError, UnsupportedError
 from ..spec.place import TableRef
 from ..spec.table import Table
-from ..strategies.base import EVENT_TIME
+from ..strategies.base import EVENT_TIME, Upsert
 from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
 from .base import Actual, ActualColumn, Backend, Capabilities, Fact, Piped, QueryColumn, QueryResult
 from .optional import optional
+from .postgres_change import findable, overwriting
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_dialect import PostgresDialect
 from .postgres_facts import facts_of
@@ -26,7 +27,7 @@ from .postgres_session import PostgresSession
 from .server import ServerBackend
 from .server_connection import PostgresConnection
 from .sql import SqlConnection, Waiting
-from .sql_change import STAGED
+from .sql_change import STAGED, Spelling
 from .sql_connection import Translated
 from .sql_text import check_query
 
@@ -261,6 +262,18 @@ class PostgresBackend(ServerBackend):
     def settle(self, connection: SqlConnection, name: str, columns: Sequence[str] = ()) -> None:
         listed = ", ".join(map(self.dialect.quote, columns))
         connection.execute(f"ANALYZE {name} ({listed})" if columns else f"ANALYZE {name}")
+
+    def overwrite_sql(
+        self, spelling: Spelling, change: Upsert, table: Table, connection: SqlConnection | None = None
+    ) -> str | None:
+        if change.overwrite is None or spelling.casts:
+            return None
+        if connection is None:
+            found: Sequence[Sequence[str]] = (table.primary_key, *table.unique)
+        else:
+            found = findable(connection, self._text(spelling.target))
+        is_found = any(set(group) == set(change.keys) for group in found)
+        return overwriting(spelling, change, change.overwrite) if is_found else None
 
     def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
         """Looks first: PostgreSQL asks for the right to create even where there is nothing to do."""

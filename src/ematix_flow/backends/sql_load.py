@@ -107,9 +107,11 @@ class SqlLoad(Load):
         return Applied(read=inserted, labels={"insert": inserted})
 
     def _apply(self, change: Change) -> Applied:
-        statements = change_statements(change, self.backend.spelling(self.table, self.render))
+        spelling = self.backend.spelling(self.table, self.render)
+        statements = change_statements(change, spelling)
         if isinstance(change, Upsert):
-            return self._upsert(statements, change)
+            overwrite = self.backend.overwrite_sql(spelling, change, self.table, self.connection)
+            return self._upsert(statements, change) if overwrite is None else self._overwrite(overwrite)
         for statement in statements:
             cursor = self.connection.execute(statement.sql)
         inserted = self.backend.rows_changed(cursor)
@@ -159,6 +161,10 @@ class SqlLoad(Load):
                 group for group in (self.table.primary_key, *self.table.unique) if set(group) != set(change.keys)
             )
         return Applied(read=self._incoming_rows(), labels=labels)
+
+    def _overwrite(self, sql: str) -> Applied:
+        counted = self.connection.execute(sql).fetchall()
+        return Applied(read=self._incoming_rows(), labels={str(name): int(str(count)) for name, count in counted})
 
     def _incoming_rows(self) -> int:
         return int(str(self.connection.execute(f"SELECT COUNT(*) FROM {STAGED}").fetchall()[0][0]))
