@@ -33,6 +33,9 @@ from .sql_text import check_query
 
 __all__ = ["PostgresBackend"]
 
+FEW = 5
+"""Rows are few where the table holds so many times more."""
+_JOINS = ("enable_hashjoin", "enable_mergejoin")
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "iso_8601", "bytea_output": "hex"}
 # Few rows among many are looked up by their key; PostgreSQL's default is for disks that turn, where that is dear.
 _LOOKUPS = "SELECT set_config('random_page_cost', '1.1', false) WHERE current_setting('random_page_cost') = '4'"
@@ -262,6 +265,18 @@ class PostgresBackend(ServerBackend):
     def settle(self, connection: SqlConnection, name: str, columns: Sequence[str] = ()) -> None:
         listed = ", ".join(map(self.dialect.quote, columns))
         connection.execute(f"ANALYZE {name} ({listed})" if columns else f"ANALYZE {name}")
+
+    @contextmanager
+    def looking_up(self, connection: SqlConnection, table: TableRef, rows: int) -> Iterator[None]:
+        """PostgreSQL would rather read a table of some size as a whole than a part of it by its index."""
+        name = self._text(self.relation_sql(table))
+        counted = connection.execute(f"SELECT reltuples FROM pg_class WHERE oid = to_regclass({name})").fetchall()
+        is_few = bool(counted) and rows * FEW < cast("float", counted[0][0])
+        for join in _JOINS if is_few else ():
+            connection.execute(f"SET LOCAL {join} = off")
+        yield
+        for join in _JOINS if is_few else ():
+            connection.execute(f"SET LOCAL {join} = DEFAULT")
 
     def overwrite_sql(
         self, spelling: Spelling, change: Upsert, table: Table, connection: SqlConnection | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -149,13 +150,16 @@ class SqlLoad(Load):
         label = self.backend.dialect.quote(CHANGE_LABEL)
         counted = self.connection.execute(f"SELECT {label}, COUNT(*) FROM {CHANGED} GROUP BY {label}").fetchall()
         labels = {str(name): int(str(count)) for name, count in counted}
-        if not self._is_unique(change.keys):
+        is_unique = self._is_unique(change.keys)
+        if not is_unique:
             self._refuse_ambiguous(change)
-        for statement in rest:
-            if statement.is_needed(labels):
-                changed = self.backend.rows_changed(self.connection.execute(statement.sql))
-                if changed != statement.expected(labels):
-                    raise self._ambiguous(change, "")
+        rows = sum(labels.values())
+        with self.backend.looking_up(self.connection, self._ref, rows) if is_unique else nullcontext():
+            for statement in rest:
+                if statement.is_needed(labels):
+                    changed = self.backend.rows_changed(self.connection.execute(statement.sql))
+                    if changed != statement.expected(labels):
+                        raise self._ambiguous(change, "")
         if not self.backend.KEYS:
             self._refuse_broken(
                 group for group in (self.table.primary_key, *self.table.unique) if set(group) != set(change.keys)
