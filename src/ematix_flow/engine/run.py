@@ -218,10 +218,11 @@ class _Execution:
 
     def _replayed(self, run: Run) -> RunResult:
         """The token was committed by an earlier run, so this one has nothing to do."""
-        ended = run.with_outcome("success", datetime.now(UTC))
+        strategy = self.plan.load.strategy
+        ended = run.with_outcome("success", datetime.now(UTC), rows=rows_of(strategy, strategy.counts({}, read=0)))
         if not self.dry_run:
             self.target.ledger.end(ended)
-        return self._result(ended, {}, status="success", replayed=True)
+        return self._result(ended, ended.rows, status="success", replayed=True)
 
     def _apply(self, opened: OpenLoad) -> dict[str, int]:
         strategy, intent = self.plan.load.strategy, self._intent()
