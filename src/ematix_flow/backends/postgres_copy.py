@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from .arrow_types import arrow_type
 from .base import QueryColumn
 from .dialect import Dialect
 from .optional import optional
+from .progress import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,10 @@ MOST_DIGITS = 38
 
 
 def encoded(
-    folder: Path, types: Mapping[str, ColumnType], constants: Mapping[str, object] = MappingProxyType({})
+    folder: Path,
+    types: Mapping[str, ColumnType],
+    tally: Tally,
+    constants: Mapping[str, object] = MappingProxyType({}),
 ) -> Iterator[bytes]:
     """The rows of the Parquet files in `folder` as binary COPY, for columns of exactly these types.
 
@@ -45,7 +49,7 @@ def encoded(
     fixed = {name: _constant(value, types[name]) for name, value in constants.items()}
     yield encoder.write_header()
     for file in sorted(folder.glob("*.parquet")):
-        for batch in pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=read):
+        for batch in tally.batches(pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=read)):
             columns = [
                 pa.repeat(fixed[name], batch.num_rows) if name in fixed else _wired(batch.column(name), name, kind)
                 for name, kind in types.items()
@@ -66,8 +70,17 @@ def carried_sql(columns: Sequence[QueryColumn], dialect: Dialect, sql: str) -> s
     return f"SELECT {', '.join(shown)} FROM ({sql}\n) AS _source"
 
 
-def copy_out(reader: pa.RecordBatchReader, file: Path, columns: Sequence[QueryColumn], dialect: Dialect) -> None:
-    """Write the batches of a query that `carried_sql` made, as Parquet; decimals get their type back."""
+def copy_out(
+    reader: pa.RecordBatchReader,
+    file: Path,
+    columns: Sequence[QueryColumn],
+    dialect: Dialect,
+    written: Callable[[pa.RecordBatch], object],
+) -> None:
+    """Write the batches of a query that `carried_sql` made, as Parquet; decimals get their type back.
+
+    Each batch that is in the file is handed to `written`.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -81,6 +94,7 @@ def copy_out(reader: pa.RecordBatchReader, file: Path, columns: Sequence[QueryCo
         for batch in reader:
             arrays = [_read(values, field) for values, field in zip(batch.columns, schema, strict=True)]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            written(batch)
 
 
 def _constant(value: object, kind: ColumnType) -> pa.Scalar:
