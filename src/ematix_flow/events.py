@@ -41,6 +41,8 @@ class StepProgress(Event):
     """How far a copy of rows is; published twice a second at most, and once more when the copy ends."""
 
     step: str
+    doing: str
+    """`reading` while rows leave their source, `writing` while they go into their target."""
     rows: int | None
     """None while nobody knows: the bytes between two databases of one kind are not looked into."""
     bytes: int

@@ -189,7 +189,7 @@ class PostgresBackend(ServerBackend):
         cut = find_cut(connection, sql, self.read_limits())
         parts = (sql,) if cut is None else cut.parts
         names = ["rows.parquet"] if cut is None else [f"rows-{part:05}.parquet" for part in range(len(parts))]
-        tally = self.workshop.tally(parts=len(parts))
+        tally = self.workshop.tally("reading", parts=len(parts))
 
         def take(cursor: Any, part: int, go_on: Callable[[], None]) -> None:
             def written(batch: pa.RecordBatch) -> None:
@@ -200,7 +200,7 @@ class PostgresBackend(ServerBackend):
             copy_out(cursor.fetch_record_batch(), folder / names[part], columns, self.dialect, written)
             tally.add(parts=1)
 
-        connected = partial(self._reading, needed(sql).values())
+        connected = partial(self.reading, needed(sql).values())
         try:
             if cut is not None:
                 read_cut(cut, connected, self.driver_errors(), take)
@@ -216,7 +216,7 @@ class PostgresBackend(ServerBackend):
         return Limits(self.connection.max_connections or min(os.cpu_count() or 1, 4))
 
     @contextmanager
-    def _reading(self, functions: Iterable[str]) -> Iterator[Any]:
+    def reading(self, functions: Iterable[str]) -> Iterator[Any]:
         """A cursor of a connection of its own, which gives rows as Arrow; errors come out as the driver says them."""
         dbapi = optional("adbc_driver_postgresql.dbapi", extra="postgres")
         with (
@@ -297,7 +297,7 @@ class PostgresBackend(ServerBackend):
         constants: Mapping[str, object] = MappingProxyType({}),
     ) -> int:
         names = ", ".join(map(self.dialect.quote, types))
-        tally = self.workshop.tally(counts_rows=not isinstance(rows, Piped))
+        tally = self.workshop.tally("writing", counts_rows=not isinstance(rows, Piped))
         sent = self._sent(rows, types, constants, tally)
         count = self.copy_in(connection, f"COPY {name} ({names}) FROM STDIN (FORMAT binary)", sent)
         tally.end(count)

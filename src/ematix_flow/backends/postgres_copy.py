@@ -23,6 +23,9 @@ __all__ = ["carried_sql", "copy_out", "encoded"]
 
 BATCH_ROWS = 65_536
 MOST_DIGITS = 38
+EARLIEST_DAY = -2_440_588
+"""The first day that PostgreSQL knows, counted from 1970."""
+DAY_MICROSECONDS = 86_400 * 10**6
 
 
 def encoded(
@@ -155,11 +158,13 @@ def _read(values: pa.Array, field: pa.Field) -> pa.Array:
             )
         return values.cast(field.type)
     if pa.types.is_temporal(field.type) and len(values) > values.null_count:
-        bounds = pc.min_max(values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64()))
-        limits = (2**31 - 1, -(2**31)) if pa.types.is_date32(values.type) else (2**63 - 1, -(2**63))
-        if bounds["max"].as_py() == limits[0] or bounds["min"].as_py() == limits[1]:
+        is_date = pa.types.is_date32(values.type)
+        earliest = pc.min(values.cast(pa.int32() if is_date else pa.int64())).as_py()
+        # The driver counts from another day than PostgreSQL, and what is then too large comes out far below zero.
+        if earliest < (EARLIEST_DAY if is_date else EARLIEST_DAY * DAY_MICROSECONDS):
             raise CheckError(
-                f"column {field.name!r} holds a time without end (infinity), which only PostgreSQL can say",
+                f"column {field.name!r} holds a time without end (infinity) or after the year 294246, "
+                "which only PostgreSQL can say",
                 hint="replace it in the source query, for example by NULL: nullif(" + field.name + ", 'infinity')",
             )
     return values.cast(field.type)

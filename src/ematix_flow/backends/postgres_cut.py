@@ -148,9 +148,9 @@ def _is_clock(node: exp.Expr) -> bool:
 _PLAIN = frozenset({
     exp.Abs, exp.Add, exp.Alias, exp.And, exp.Between, exp.Boolean, exp.Case, exp.Cast, exp.Coalesce, exp.Column,
     exp.DPipe, exp.DataType, exp.DataTypeParam, exp.Div, exp.EQ, exp.Extract, exp.GT, exp.GTE, exp.ILike,
-    exp.Identifier, exp.If, exp.In, exp.Is, exp.LT, exp.LTE, exp.Length, exp.Like, exp.Literal, exp.Lower, exp.Mul, exp.NEQ, exp.Neg,
-    exp.Not, exp.Null, exp.Nullif, exp.Or, exp.Paren, exp.Round, exp.Star, exp.Sub, exp.Substring, exp.TimestampTrunc,
-    exp.Trim, exp.Upper, exp.Var,
+    exp.Identifier, exp.If, exp.In, exp.Is, exp.LT, exp.LTE, exp.Length, exp.Like, exp.Literal, exp.Lower, exp.Mul,
+    exp.NEQ, exp.Neg, exp.Not, exp.Null, exp.Nullif, exp.Or, exp.Paren, exp.Round, exp.Star, exp.Sub, exp.Substring,
+    exp.TimestampTrunc, exp.Trim, exp.Upper, exp.Var,
 })  # fmt: skip
 """What an expression may be made of."""
 

@@ -6,21 +6,25 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Moved", "Tally"]
+__all__ = ["Doing", "Moved", "Tally"]
 
 TOLD_EVERY_SECONDS = 0.5
+
+Doing = Literal["reading", "writing"]
+"""Rows leave their source, or go into their target."""
 
 
 @dataclass(frozen=True)
 class Moved:
     """What a copy has moved so far."""
 
-    rows: int | None
+    doing: Doing
+    rows: int | None = 0
     """None where the rows travel in a form that nobody looks into."""
     bytes: int = 0
     """In the form in which they travel, which is not what they take on disk."""

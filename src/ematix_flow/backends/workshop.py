@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .owner import current_owner, is_alive
-from .progress import Moved, Tally
+from .progress import Doing, Moved, Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,9 +65,9 @@ class Workshop:
         finally:
             self._watcher.reset(token)
 
-    def tally(self, *, parts: int = 1, counts_rows: bool = True) -> Tally:
+    def tally(self, doing: Doing, *, parts: int = 1, counts_rows: bool = True) -> Tally:
         """Counts a copy that begins now, for whoever watches."""
-        return Tally(self._watcher.get(), Moved(0 if counts_rows else None, parts=parts))
+        return Tally(self._watcher.get(), Moved(doing, 0 if counts_rows else None, parts=parts))
 
     def _new_bench(self) -> Path:
         path = Path(tempfile.mkdtemp(prefix=_BENCH, dir=_scratch_parent(self._scratch)))
