@@ -165,6 +165,15 @@ def test_no_more_connections_read_than_are_allowed_and_each_is_sent_only_what_it
     assert all("amount" not in sql for _, sql in seen)
 
 
+def test_a_read_in_parts_tells_how_far_it_is(database: Database) -> None:
+    fill(database)
+    told: list[Moved] = []
+    _, parts = database.read("SELECT id, note FROM sales", database.backend(3), told.append)
+    assert told == sorted(told, key=lambda moved: (moved.parts_done, moved.rows, moved.bytes))
+    assert len(told) > parts > 5
+    assert told[-1] == Moved("reading", 20_000, told[-1].bytes, parts, parts)
+
+
 def test_a_reader_that_the_server_refuses_is_done_without(database: Database) -> None:
     fill(database)
     database.execute("DROP ROLE IF EXISTS narrow; CREATE ROLE narrow LOGIN CONNECTION LIMIT 2")
@@ -207,7 +216,9 @@ def test_who_waits_for_the_table_to_himself_blocks_nobody(database: Database) ->
             wait_until(lambda: changing.ident is not None)
             waited.set()
 
+    began = time.monotonic()
     rows, _ = database.read("SELECT id FROM sales", backend, wait_for_the_crowd)
+    assert time.monotonic() - began < backend.connection.lock_timeout / 2
     changing.join(timeout=30)
     assert len(rows) == 20_000
     assert not changing.is_alive()
