@@ -27,6 +27,7 @@ import psycopg
 
 from ematix_flow.backends.postgres import PostgresBackend
 from ematix_flow.connections import PostgresConnection
+from ematix_flow.events import Event, StepProgress
 from ematix_flow.strategies.base import EVENT_TIME
 from tests.backends.conftest import BY_NAME
 from tests.backends.lab import Lab, Lane, Route, clock, read_table
@@ -194,7 +195,12 @@ def watch_files(_: Lab, killer: Killer) -> None:
 
 def watch_steps(lab: Lab, killer: Killer) -> None:
     """Count the beginning and the end of every step, too."""
-    lab.project.bus.subscribe(lambda event: killer.event(f"{type(event).__name__} {getattr(event, 'step', '')}"))
+
+    def hear(event: Event) -> None:
+        if not isinstance(event, StepProgress):  # counted from within a statement, which has been heard of
+            killer.event(f"{type(event).__name__} {getattr(event, 'step', '')}")
+
+    lab.project.bus.subscribe(hear)
 
 
 def _watch_call(name: str, killer: Killer) -> None:

@@ -175,7 +175,7 @@ class MySQLBackend(ServerBackend):
             driver = open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor)
             with closing(MySQLSession(driver, self.connection)), closing(driver.cursor()) as cursor:
                 cursor.execute(f"SELECT {', '.join(shown)} FROM (\n{sql}\n) AS _source")
-                copy_out(cursor, folder / "rows.parquet", columns, self.dialect)
+                copy_out(cursor, folder / "rows.parquet", columns, self.dialect, self.workshop.tally("reading"))
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -307,10 +307,13 @@ class MySQLBackend(ServerBackend):
         constants: Mapping[str, object] = MappingProxyType({}),
     ) -> int:
         assert isinstance(rows, Path)
-        given = batches(rows, types, constants)
+        tally = self.workshop.tally("writing")
+        given = tally.batches(batches(rows, types, constants))
         # What temporary tables hold is no part of the transaction.
         with _session(connection).aside(name):
-            return self._filled(connection, name, given, types)
+            count = self._filled(connection, name, given, types)
+        tally.end(count)
+        return count
 
     def _filled(
         self, connection: SqlConnection, target: str, rows: Iterator[pa.RecordBatch], types: Mapping[str, ColumnType]

@@ -28,6 +28,7 @@ from ..types import (
 from .arrow_types import arrow_type
 from .base import QueryColumn
 from .dialect import Dialect
+from .progress import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,7 +112,7 @@ def sent(chunks: Iterator[bytes], take: Callable[[str], int]) -> int:
             raise failures[0]
 
 
-def copy_out(cursor: Any, file: Path, columns: Sequence[QueryColumn], dialect: Dialect) -> None:
+def copy_out(cursor: Any, file: Path, columns: Sequence[QueryColumn], dialect: Dialect, tally: Tally) -> None:
     """Write the rows of a cursor that gives every value as text, as Parquet in the types of the columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -120,7 +121,10 @@ def copy_out(cursor: Any, file: Path, columns: Sequence[QueryColumn], dialect: D
     with pq.ParquetWriter(str(file), schema, compression="zstd", compression_level=1) as writer:
         while rows := cursor.fetchmany(BATCH_ROWS):
             arrays = [_read(values, field) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            writer.write_batch(batch)
+            tally.add_batch(batch)
+    tally.end()
 
 
 def field_kind(field: Any) -> str:

@@ -28,6 +28,13 @@ class PostgresConnection(Connection):
     """Seconds that one statement may take; 0 sets no bound."""
     application_name: str = "ematix-flow"
     """What the server's own lists call these connections."""
+    max_connections: int | None = None
+    """Connections that read a large table at the same time; unless given as many as cores, 4 at most."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_connections is not None and self.max_connections < 1:
+            raise self.error("'max_connections' is at least 1", hint="1 reads every table as one stream")
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ..backends.base import Backend, SchemaChange
 from ..backends.base import Load as OpenLoad
 from ..backends.owner import current_owner
+from ..backends.progress import Moved
 from ..backends.spark_errors import spark_errors
 from ..backends.workshop import Workshop
 from ..errors import BackendError, CheckError, ConflictError, FlowError
-from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
+from ..events import Bus, RunFinished, RunStarted, StepFinished, StepProgress, StepStarted
 from ..spec.pipeline import Pipeline
 from ..spec.place import Rows, TableRef
 from ..spec.redaction import failure_text
@@ -100,7 +101,7 @@ class _Execution:
     def run(self, after: After | None) -> RunResult:
         """The documented outcome, or the error after its record was written."""
         run = self._record()
-        self._publish(RunStarted, mode=self.pipeline.mode, path=self.plan.path)
+        self._publish(RunStarted, mode=self.pipeline.mode, path=self.plan.path, way=self.plan.way)
         # Rows that come through Spark take their time: the target stays free until they are there.
         held = self.target.hold() if self.plan.path == "same_db" else nullcontext()
         try:
@@ -337,8 +338,12 @@ class _Execution:
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
+        def tell(moved: Moved) -> None:
+            self._publish(StepProgress, step=name, **asdict(moved))
+
         self._publish(StepStarted, step=name)
-        yield
+        with self.systems.workshop.watched(tell):
+            yield
         self._publish(StepFinished, step=name)
 
     def _publish(self, kind: type, **facts: object) -> None:
