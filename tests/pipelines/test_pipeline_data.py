@@ -14,7 +14,7 @@ from ematix_flow.errors import FlowError, SpecError, SpecTypeError, UnsupportedE
 from ematix_flow.pipeline import Pipeline, Source, Target, list_pipelines, run_pipeline, sync
 from ematix_flow.spec.place import TableRef
 from ematix_flow.transforms import limit
-from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop
+from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop, everywhere
 
 
 def people(**options: Any) -> Pipeline:
@@ -22,6 +22,7 @@ def people(**options: Any) -> Pipeline:
     return Pipeline(**({"name": "people"} | values | options))
 
 
+@everywhere
 def test_a_pipeline_of_its_documented_parts_runs_like_a_decorated_one(shop: Shop) -> None:
     pipeline = Pipeline("people", Source("default", PEOPLE), Target(Customer, "default"), "merge", ["id"])
     assert pipeline.preview().targets[0].merge_keys_reason == "keys="
