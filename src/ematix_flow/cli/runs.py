@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigError, FlowError, UnknownNameError
+from ..spec.modes import mode_facts
 from ..spec.redaction import without_secrets
 from .failure import WRONG_CALL, fail, report, reported
 from .options import Format, Modules, Shape
@@ -148,8 +149,9 @@ def _cells(run: Run) -> tuple[str, ...]:
 
 
 def _rows(run: Run) -> dict[str, int]:
-    # The history table keeps what scd2 closed under `rows_updated` too; that mode updates nothing else.
-    return {name: count for name, count in run.rows.items() if not (run.mode == "scd2" and name == "rows_updated")}
+    # Where versions are closed, the history table keeps their number under `rows_updated` too, and nothing else.
+    hidden = ("rows_updated",) if mode_facts(run.mode).keeps_history else ()
+    return {name: count for name, count in run.rows.items() if name not in hidden}
 
 
 def _instant(instant: datetime) -> str:

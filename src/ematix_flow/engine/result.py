@@ -25,13 +25,13 @@ class RunResult(dict[str, object]):
 def rows_of(strategy: Strategy, counts: Counts) -> dict[str, int]:
     """The counts that mean something for a strategy, by their documented names."""
     rows = {"rows_read": counts.read, "rows_inserted": counts.inserted}
-    if strategy.updates:
+    if strategy.facts.updates:
         rows |= {
             "rows_updated": counts.updated,
             "rows_unchanged": counts.unchanged,
             "rows_deleted": counts.deleted,
         }
-    if strategy.keeps_history:
+    if strategy.facts.keeps_history:
         rows |= {
             "rows_closed": counts.closed,
             "closed_changed": counts.closed_changed,
