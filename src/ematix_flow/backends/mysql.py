@@ -65,14 +65,16 @@ class MySQLBackend(ServerBackend):
         guarantee="all rows of a load or none, exactly once for one token; a new or wider table is made before them",
     )
     dialect: MySQLDialect = MySQLDialect()
+    """The server's own from the first session on; what is told before any is in MariaDB's words."""
+    _is_known = False
     connection: MySQLConnection
     CREATE_INDEX = "CREATE INDEX"
     LONGEST_NAME = 64
 
     def connect(self) -> SqlConnection:
         session = MySQLSession(open_driver(self.connection, local_infile=self.connection.local_infile), self.connection)
-        if session.collation != self.dialect.collation:
-            self.dialect = MySQLDialect(session.collation)
+        if not self._is_known:
+            self.dialect, self._is_known = MySQLDialect(session.collation), True
         return session
 
     def ping(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ..errors import FlowError
+from ..spec.modes import mode_facts
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Run
 from ..spec.table import Column, Table
@@ -298,8 +299,8 @@ def _column(name: str) -> exp.Column:
 
 def _history_row(run: Run) -> dict[str, object]:
     rows = {name: run.rows.get(name) for name in _COUNTS}
-    if run.mode == "scd2" and run.rows:
-        rows["rows_updated"] = run.rows.get("rows_closed", 0)  # the documented meaning of the column for scd2
+    if mode_facts(run.mode).keeps_history and run.rows:
+        rows["rows_updated"] = run.rows.get("rows_closed", 0)  # the documented meaning of the column for versions
     return {
         "run_id": run.run_id,
         "pipeline_name": run.pipeline,

@@ -19,13 +19,13 @@ from ..events import Bus, RunFinished, RunStarted, StepFinished, StepProgress, S
 from ..spec.pipeline import Pipeline
 from ..spec.place import Rows, TableRef
 from ..spec.redaction import failure_text
-from ..spec.run import Bookmark, Commit, Run
+from ..spec.run import Bookmark, Commit, Run, instant_text
 from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query, read_from
 from .plan import Plan
 from .post import StepScope
 from .relation import Incoming, copied_rows, frame_rows, pushed_rows, spark_rows
-from .result import RunResult, instant_text, rows_of
+from .result import RunResult, rows_of
 from .schema import plan_schema, warn_of_drift
 
 __all__ = ["After", "Systems", "record_failure", "run_plan"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from ..spec.modes import MODE_FACTS
 from ..spec.table import DELETED
 from .base import CHANGE_LABEL, INCOMING, TARGET, Counts, Guard, Intent, Overwrite, Strategy, Upsert
 from .duplicates import chosen_guards, only_chosen
@@ -40,10 +41,8 @@ class Merge(Strategy):
 
     name = "merge"
     change_type = Upsert
-    needs_keys = True
-    deletes = ("hard", "soft")
+    facts = MODE_FACTS["merge"]
     marks_deletes = True
-    updates = True
     label = "change table, then update + insert"
 
     def guards(self, intent: Intent) -> tuple[Guard, ...]:
