@@ -31,8 +31,9 @@ from .base import (
     Relation,
     SchemaChange,
 )
-from .mysql_copy import LOAD_FORMAT, batches, copy_out, rows_of, sent, written
+from .mysql_copy import LOAD_FORMAT, batches, rows_of, sent, written
 from .mysql_dialect import REFUSAL, MySQLDialect
+from .mysql_rows import copy_out
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
 from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table, refuse_lasting
 from .optional import optional
@@ -374,7 +375,7 @@ class MySQLBackend(ServerBackend):
 
 _LOG = logging.getLogger(__name__)
 _CONFLICTS = (1050, 1205, 1213, 3572)
-_UNREACHED = (1040, 1044, 1045, 1049, 2002, 2003, 2006, 2013, 2055)
+_UNREACHED = (1040, 1044, 1045, 1049, 1053, 1927, 2002, 2003, 2006, 2013, 2055)
 _REFUSED = (1059, 3057, 4163)
 _MIXED = 1267
 
