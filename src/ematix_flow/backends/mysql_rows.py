@@ -19,12 +19,22 @@ from .optional import optional
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Packets", "copy_out", "packets", "split"]
+__all__ = ["Packets", "carried_sql", "copy_out", "packets", "split"]
 
 CHUNK_BYTES = 4 * 2**20
 """How much of a result is in memory at a time; a single row may be larger."""
 READ_BYTES = 2**18
 MOST_DIGITS = 38
+
+
+def carried_sql(columns: Sequence[QueryColumn], dialect: Dialect, sql: str) -> str:
+    """The query with every column in a form that loses nothing on the way."""
+    # The server writes single precision with six digits; as a double it is exact.
+    shown = [
+        f"CAST({name} AS DOUBLE) AS {name}" if column.type == "float" else name
+        for name, column in ((dialect.quote(column.name), column) for column in columns)
+    ]
+    return f"SELECT {', '.join(shown)} FROM (\n{sql}\n) AS _source"
 
 
 def copy_out(cursor: Any, file: Path, columns: Sequence[QueryColumn], dialect: Dialect) -> None:

@@ -77,7 +77,7 @@ class PostgresBackend(ServerBackend):
 
     def facts(self) -> Sequence[Fact]:
         with self.session() as connection:
-            return facts_of(connection)
+            return facts_of(connection, self.bookkeeping_schema)
 
     def same_system(self, other: Backend) -> bool:
         """One server, one database, one user: another user may see what this one must not."""
