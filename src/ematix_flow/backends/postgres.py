@@ -209,7 +209,7 @@ class PostgresBackend(ServerBackend):
     ) -> Iterator[bytes]:
         """Rows from outside as binary COPY, in columns of exactly these types; `constants` are in every row."""
         if not isinstance(staged, Piped):
-            return encoded(staged, types, constants)
+            return encoded(staged, types, constants, without_zeros=self.connection.zero_bytes == "remove")
         assert isinstance(staged.source, PostgresBackend)
         shown = ", ".join(self._sent_column(name, kind, constants) for name, kind in types.items())
         return staged.source.send(f"SELECT {shown} FROM ({staged.sql}\n) AS _source")

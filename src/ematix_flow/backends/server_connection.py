@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,6 +35,7 @@ class PostgresConnection(ServerConnection):
     kind: ClassVar[str] = "postgres"
     schemes: ClassVar[tuple[str, ...]] = ("postgres", "postgresql")
     backend: ClassVar[str] = "postgres:PostgresBackend"
+    words: ClassVar[Mapping[str, tuple[str, ...]]] = {"zero_bytes": ("refuse", "remove")}
 
     url: str
     """`postgres://user:password@host:5432/database`; options of libpq such as `?sslmode=verify-full` are kept."""
@@ -47,6 +49,8 @@ class PostgresConnection(ServerConnection):
     """What the server's own lists call these connections."""
     bookkeeping_schema: str = "ematix_flow"
     """The schema of run records, bookmarks and tokens; made by the first run where it is missing."""
+    zero_bytes: str = "refuse"
+    """What becomes of zero bytes in incoming text, which PostgreSQL cannot keep: `refuse` them, or `remove` them."""
 
 
 @dataclass(frozen=True, repr=False)
