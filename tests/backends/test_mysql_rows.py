@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,6 +80,27 @@ def test_a_large_result_is_read_in_parts(backend: MySQLBackend, tmp_path: Path) 
     assert found["i"].to_pylist() == list(numbers)
     assert found["n"].to_pylist() == [None if i % 3 == 0 else i * 10 for i in numbers]
     assert found["v"].to_pylist() == [chr(97 + i % 26) * (i % 600) for i in numbers]
+
+
+def test_columns_of_tables_come_back_in_their_types(backend: MySQLBackend) -> None:
+    with backend.session() as connection:
+        connection.execute(
+            "CREATE TABLE t (year YEAR, bits BIT(12), doc JSON, kind ENUM('a', 'ä'), kinds SET('x', 'y'), f FLOAT, "
+            "u BIGINT UNSIGNED, n DECIMAL(65, 30), old VARCHAR(9) CHARACTER SET latin1, clock TIME(6), b VARBINARY(9))"
+        )
+        connection.execute(
+            "INSERT INTO t VALUES (2026, b'101010101010', '{\"a\": [1, null]}', 'ä', 'x,y', 0.1, 18446744073709551615, "
+            "-12345678901234567890123456789012345.5, 'é\n\"', '-838:59:58.999999', UNHEX('00FFFB0A'))"
+        )
+        connection.execute("INSERT INTO t (year) VALUES (NULL)")
+    full, empty = rows(backend, "SELECT * FROM t ORDER BY year IS NULL").to_pylist()
+    assert full == {
+        "year": 2026, "bits": b"\x0a\xaa", "doc": '{"a": [1, null]}', "kind": "ä", "kinds": "x,y",
+        "f": 0.10000000149011612, "u": Decimal(2**64 - 1),
+        "n": f"-12345678901234567890123456789012345.5{'0' * 29}", "old": 'é\n"', "clock": "-838:59:58.999999",
+        "b": b"\x00\xff\xfb\n",
+    }  # fmt: skip
+    assert set(empty.values()) == {None}
 
 
 def test_no_rows_are_a_file_with_columns(backend: MySQLBackend) -> None:

@@ -106,7 +106,8 @@ class _Waiting:
         if not self.starts:
             return False
         first = self.data[self.starts[-1]]
-        return first == _ERROR or (first == _END and self.whole - self.starts[-1] < _END_BYTES)
+        # The byte of an end also says that a length of eight bytes follows: of a value larger than any end.
+        return first == _ERROR or (first == _END and self.whole - self.starts[-1] < _LONGEST)
 
     def take_last(self) -> bytes:
         """The last packet, which is none of the rows any more."""
@@ -140,8 +141,6 @@ class _Waiting:
 _HEADER = struct.Struct("<I")
 _LONGEST = 0xFFFFFF
 _NULL, _TWO_BYTES, _THREE_BYTES, _END, _ERROR = 0xFB, 0xFC, 0xFD, 0xFE, 0xFF
-_END_BYTES = 9
-"""An end is shorter than a row that begins with the same byte, which says that a length of eight bytes follows."""
 _LOST = 2013
 
 
