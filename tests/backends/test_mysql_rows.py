@@ -85,7 +85,7 @@ def test_a_large_result_is_read_in_parts(backend: MySQLBackend, tmp_path: Path) 
 def test_columns_of_tables_come_back_in_their_types(backend: MySQLBackend) -> None:
     with backend.session() as connection:
         connection.execute(
-            "CREATE TABLE t (year YEAR, bits BIT(12), doc JSON, kind ENUM('a', 'ä'), kinds SET('x', 'y'), f FLOAT, "
+            "CREATE TABLE t (year YEAR, bits BIT(12), doc JSON, kind ENUM('x', 'ä'), kinds SET('x', 'y'), f FLOAT, "
             "u BIGINT UNSIGNED, n DECIMAL(65, 30), old VARCHAR(9) CHARACTER SET latin1, clock TIME(6), b VARBINARY(9))"
         )
         connection.execute(
