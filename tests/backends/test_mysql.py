@@ -16,6 +16,7 @@ import pytest
 
 from ematix_flow.backends.base import Actual, SchemaChange
 from ematix_flow.backends.mysql import MySQLBackend
+from ematix_flow.backends.mysql_facts import _version
 from ematix_flow.backends.sql_connection import SqlConnection
 from ematix_flow.backends.workshop import Workshop
 from ematix_flow.connections import MySQLConnection
@@ -451,3 +452,11 @@ def test_a_server_that_dies_while_a_load_is_under_way_leaves_nothing_of_it(make:
     mariadb().start()
     assert lab.rows("id", "v") == [(1, "a")]
     assert lab("id | v", "1 | b").rows_updated == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "is_old"),
+    [("11.4.5-MariaDB", False), ("10.5.29-MariaDB-log", True), ("8.0.17", False), ("8.0.16", True), ("5.7.44", True)],
+)
+def test_a_server_that_is_too_old_is_a_warning(version: str, is_old: bool) -> None:
+    assert _version(version).is_warning == is_old

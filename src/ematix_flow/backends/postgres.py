@@ -81,7 +81,7 @@ class PostgresBackend(ServerBackend):
 
     def facts(self) -> Sequence[Fact]:
         with self.session() as connection:
-            return facts_of(connection)
+            return facts_of(connection, self.bookkeeping_schema)
 
     def same_system(self, other: Backend) -> bool:
         """One server, one database, one user: another user may see what this one must not."""
@@ -213,7 +213,7 @@ class PostgresBackend(ServerBackend):
     ) -> Iterator[bytes]:
         """Rows from outside as binary COPY, in columns of exactly these types; `constants` are in every row."""
         if not isinstance(staged, Piped):
-            return encoded(staged, types, constants)
+            return encoded(staged, types, constants, without_zeros=self.connection.zero_bytes == "remove")
         assert isinstance(staged.source, PostgresBackend)
         shown = ", ".join(self._sent_column(name, kind, constants) for name, kind in types.items())
         return staged.source.send(f"SELECT {shown} FROM ({staged.sql}\n) AS _source")

@@ -25,11 +25,16 @@ MOST_DIGITS = 38
 
 
 def encoded(
-    folder: Path, types: Mapping[str, ColumnType], constants: Mapping[str, object] = MappingProxyType({})
+    folder: Path,
+    types: Mapping[str, ColumnType],
+    constants: Mapping[str, object] = MappingProxyType({}),
+    *,
+    without_zeros: bool = False,
 ) -> Iterator[bytes]:
     """The rows of the Parquet files in `folder` as binary COPY, for columns of exactly these types.
 
-    A column of `constants` has that value in every row and is none of the files.
+    A column of `constants` has that value in every row and is none of the files. Zero bytes in text are refused, or
+    left out.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -47,7 +52,9 @@ def encoded(
     for file in sorted(folder.glob("*.parquet")):
         for batch in pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=read):
             columns = [
-                pa.repeat(fixed[name], batch.num_rows) if name in fixed else _wired(batch.column(name), name, kind)
+                pa.repeat(fixed[name], batch.num_rows)
+                if name in fixed
+                else _wired(batch.column(name), name, kind, without_zeros=without_zeros)
                 for name, kind in types.items()
             ]
             yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
@@ -96,18 +103,20 @@ def _wire_type(kind: ColumnType) -> pa.DataType:
     return pa.binary(16) if isinstance(kind, UUID) else arrow_type(kind)
 
 
-def _wired(values: pa.Array, name: str, kind: ColumnType) -> pa.Array:
+def _wired(values: pa.Array, name: str, kind: ColumnType, *, without_zeros: bool) -> pa.Array:
     """The values in the form that PostgreSQL takes, which has no text with a zero byte."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if isinstance(kind, Text | String | JSON | JSONB):
         found = pc.any(pc.match_substring(values, "\0")).as_py()
-        if found:
+        if found and not without_zeros:
             raise CheckError(
                 f"column {name!r} holds a text with a zero byte, which PostgreSQL cannot keep",
-                hint="nothing was written; remove it in the source query, for example with replace()",
+                hint="nothing was written; remove it in the source query, or let every load do so: "
+                'zero_bytes = "remove" of the connection',
             )
+        values = pc.replace_substring(values, "\0", "") if found else values
     if isinstance(kind, UUID):
         return _uuid_bytes(values)
     return values.cast(_wire_type(kind), safe=not pa.types.is_timestamp(values.type))

@@ -24,7 +24,7 @@ from .base import Actual, Backend, Load, Piped, Pushed, QueryColumn, QueryResult
 from .sql_change import STAGED, Spelling, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
 from .sql_ddl import change_table
-from .sql_ledger import SqlLedger
+from .sql_ledger import BOOKKEEPING_SCHEMA, SqlLedger
 from .sql_load import SqlLoad
 from .sql_text import check_query, check_statement, is_query
 
@@ -52,6 +52,8 @@ class SqlBackend(Backend):
     KEYS: ClassVar[bool] = True
     """Tables are created with their primary key and unique constraints."""
     CREATE_INDEX: ClassVar[str] = "CREATE INDEX IF NOT EXISTS"
+    BOOKKEEPING_HINT: ClassVar[str | None] = None
+    """What to do where the tables of the ledger cannot be made."""
 
     def __init__(self, connection: Connection, workshop: Workshop) -> None:
         super().__init__(connection, workshop)
@@ -61,8 +63,13 @@ class SqlBackend(Backend):
 
     @property
     def ledger(self) -> SqlLedger:
-        """Run records and bookmarks in the schema `ematix_flow` of this database."""
+        """Run records and bookmarks in a schema of this database."""
         return SqlLedger(self)
+
+    @property
+    def bookkeeping_schema(self) -> str:
+        """The schema of the ledger's tables."""
+        return BOOKKEEPING_SCHEMA
 
     @abstractmethod
     def connect(self) -> SqlConnection:
