@@ -15,7 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ..errors import BackendError, CheckError, ConfigError, ConflictError, ConnectError, FlowError, UnsupportedError
+from ..errors import (
+    BackendError,
+    CheckError,
+    ConfigError,
+    ConflictError,
+    ConnectError,
+    FlowError,
+    SessionError,
+    UnsupportedError,
+)
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..types import ColumnType, Text
@@ -91,6 +100,13 @@ def _bring(backend: ServerBackend, frame: DataFrame, table: Table, run_id: str) 
     sent = frame.sparkSession.sparkContext.broadcast(errand)
     try:
         answers = staging_frame(frame, sent).collect()
+    except Exception as error:  # vendor boundary
+        if "No module named 'ematix_flow'" in str(error):
+            raise SessionError(
+                "the workers of Spark have no ematix_flow: the Python that they run is another one",
+                hint=f"install {_package(backend)} there, and let PYSPARK_PYTHON name that Python before Spark starts",
+            ) from error
+        raise
     finally:
         sent.destroy()
     for answer in answers:
@@ -197,6 +213,10 @@ def _problem(kind: str, message: str, hint: str | None) -> FlowError:
     if kind in known:
         return known[kind](message, hint=hint)
     return BackendError(f"on a worker of Spark: {message}", hint=hint)
+
+
+def _package(backend: ServerBackend) -> str:
+    return f"'ematix-flow-spark[{backend.connection.kind}]'"
 
 
 def _no_spark() -> NoReturn:
