@@ -23,7 +23,7 @@ from ematix_flow.errors import FlowError
 from ematix_flow.spark import read_spark_df, write_spark_df
 from ematix_flow.spec.table import Column, Table
 from ematix_flow.types import BigInt
-from tests.journeys.fragile import DyingBackend, FragileConnection, die, is_first_attempt
+from tests.journeys.fragile import DyingBackend, ForgetfulBackend, FragileConnection, die, is_first_attempt
 from tests.spark_session import cache_dir
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Journey:
         }
 
     def crashes(self) -> dict[str, Any]:
-        """Workers of Spark die: one while a row is made, one behind its commit."""
+        """Workers of Spark die, one while a row is made, one behind its commit; a third one loses the server."""
         from pyspark.sql.functions import udf
 
         @udf("string")
@@ -82,7 +82,7 @@ class Journey:
             return name.upper()
 
         handle = self.handle(FragileConnection("warehouse", self.postgres.url))
-        frame = self.frame("a").select("id", fragile("name").alias("name"))
+        frame = self.frame("a", partitions=3).select("id", fragile("name").alias("name"))
         result = write_spark_df(handle, frame, "dw.survived", mode="append")
         return {
             "inserted": result.rows_inserted,
@@ -103,6 +103,13 @@ class Journey:
         write_spark_df(handle, self.frame("a", partitions=1), "dw.orphaned", mode="append")
         rows = handle.query("SELECT COUNT(*) FROM dw.orphaned")["rows"]
         return {"signal": os.WTERMSIG(status), "before": before, "left": self.left(handle), "rows": rows}
+
+    def forgotten(self) -> dict[str, Any]:
+        """The server goes down between staging and the load."""
+        handle = Handle(ForgetfulBackend(self.postgres, self.workshop()))
+        with _message() as said:
+            write_spark_df(handle, self.frame("a"), "dw.merged", mode="truncate")
+        return {"error": said[0], "rows": handle.query("SELECT COUNT(*) FROM dw.merged")["rows"]}
 
     def refused(self) -> str:
         """What a user hears of a value that a worker cannot bring in."""
@@ -192,6 +199,7 @@ def main(master: str, folder: Path, postgres: str, mysql: str) -> dict[str, Any]
         "mysql": journey.modes(journey.mysql),
         "crashes": journey.crashes(),
         "orphans": journey.orphans(),
+        "forgotten": journey.forgotten(),
         "refused": journey.refused(),
         "reads": journey.reads(),
         "secrets": journey.secrets(),

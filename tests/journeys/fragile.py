@@ -7,10 +7,13 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from ematix_flow.backends.postgres import PostgresBackend
 from ematix_flow.backends.sql import SqlConnection
 from ematix_flow.connections import PostgresConnection
+from ematix_flow.errors import ConnectError
+from ematix_flow.spec.place import TableRef
 
 
 def die() -> NoReturn:
@@ -28,17 +31,19 @@ def is_first_attempt(partition: int) -> bool:
 
 
 class FragileConnection(PostgresConnection):
-    """A connection whose first task dies when its rows are committed, and before Spark knows."""
+    """A connection that workers of Spark come to grief with."""
 
     def open(self, workshop: Any) -> PostgresBackend:
         return FragileBackend(self, workshop)
 
 
 class FragileBackend(PostgresBackend):
-    """Dies behind the commit, in the first attempt at the first partition."""
+    """In first attempts, dies behind the commit of the first partition, and loses the server at the third."""
 
     @contextmanager
     def transaction(self, connection: SqlConnection) -> Iterator[None]:
+        if is_first_attempt(2):
+            raise ConnectError(f"lost the server, whose password is {urlsplit(self.connection.url).password}")
         with super().transaction(connection):
             yield
         if is_first_attempt(0):
@@ -50,3 +55,13 @@ class DyingBackend(PostgresBackend):
 
     def take_turn(self, connection: SqlConnection, table: object) -> NoReturn:
         die()
+
+
+class ForgetfulBackend(PostgresBackend):
+    """Finds the tables of tasks as a server leaves them that went down: empty."""
+
+    def take_turn(self, connection: SqlConnection, table: TableRef) -> None:
+        super().take_turn(connection, table)
+        names = connection.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'stage%'").fetchall()
+        for (name,) in names:
+            connection.execute(f"TRUNCATE {self.bookkeeping_schema}.{name}")

@@ -66,15 +66,23 @@ def test_merges_and_appends_of_a_cluster_count_as_everywhere(outcome: Outcome, s
 def test_workers_that_die_lose_no_row_and_double_none(outcome: Outcome) -> None:
     told = outcome.told["crashes"]
     assert (told["inserted"], told["rows"], told["left"]) == (ROWS, [[ROWS, ROWS, "A9"]], 0)
-    # Both were killed indeed.
+    # Two were killed indeed, and one lost the server.
     failures = outcome.events.count("Python worker exited unexpectedly")
     assert failures >= 2
+    assert "lost the server, whose password is ***" in outcome.events
 
 
 def test_tables_of_a_driver_that_was_killed_go_with_the_next_run(outcome: Outcome) -> None:
     told = outcome.told["orphans"]
     assert (told["signal"], told["before"]) == (signal.SIGKILL, PARTITIONS)
     assert (told["left"], told["rows"]) == (0, [[ROWS]])
+
+
+def test_rows_that_a_server_has_lost_before_the_load_stop_it(outcome: Outcome) -> None:
+    told = outcome.told["forgotten"]
+    assert told["error"].startswith("ConflictError")
+    assert f"brought {ROWS} rows to the server, and 0 are there" in told["error"]
+    assert told["rows"] == [[ROWS]]
 
 
 def test_a_value_that_a_worker_cannot_bring_in_is_named(outcome: Outcome) -> None:

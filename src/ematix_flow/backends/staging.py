@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -44,6 +45,8 @@ __all__ = ["Errand", "errand_of", "staged", "staging_frame", "table_name"]
 
 WRITERS = 64
 """How many tasks may write at once: a server has connections for about a hundred."""
+ANSWER = "name string, rows long, kind string, problem string, hint string"
+"""What a task tells: the table that it made and its number of rows, or what went wrong."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,10 @@ def staged(backend: ServerBackend, frame: DataFrame, table: Table, run_id: str) 
             backend.ensure_schema(connection, backend.bookkeeping_schema)
         _drop_orphans(backend, connection)
     try:
-        names = _bring(backend, frame, table, run_id)
-        tables = (backend.relation_sql(TableRef(backend.bookkeeping_schema, name)) for name in names)
-        yield Pushed(" UNION ALL ".join(f"SELECT * FROM {name}" for name in tables), once=True)
+        brought = _bring(backend, frame, table, run_id)
+        tables = (backend.relation_sql(TableRef(backend.bookkeeping_schema, name)) for name in brought)
+        sql = " UNION ALL ".join(f"SELECT * FROM {name}" for name in tables)
+        yield Pushed(sql, once=True, attach=partial(_check, sql, sum(brought.values())))
     finally:
         # What stays behind is dropped by a later run, and no reason for this one to fail.
         with suppress(FlowError), backend.session(fresh=True) as connection:
@@ -94,8 +98,18 @@ def staged(backend: ServerBackend, frame: DataFrame, table: Table, run_id: str) 
             _drop(backend, connection, names)
 
 
-def _bring(backend: ServerBackend, frame: DataFrame, table: Table, run_id: str) -> list[str]:
-    """Let the tasks do their work; gives the tables that count, one at least."""
+def _check(sql: str, rows: int, connection: SqlConnection) -> None:
+    """A server that went down meanwhile may have emptied tables: PostgreSQL keeps no log of these."""
+    found = int(str(connection.execute(f"SELECT COUNT(*) FROM (\n{sql}\n) AS _staged").fetchall()[0][0]))
+    if found != rows:
+        raise ConflictError(
+            f"the workers of Spark brought {rows} rows to the server, and {found} are there",
+            hint="the server may have gone down meanwhile; nothing was written, run again",
+        )
+
+
+def _bring(backend: ServerBackend, frame: DataFrame, table: Table, run_id: str) -> dict[str, int]:
+    """Let the tasks do their work; gives the tables that count, one at least, and the number of rows of each."""
     errand = errand_of(backend, frame, table, run_id)
     sent = frame.sparkSession.sparkContext.broadcast(errand)
     try:
@@ -113,11 +127,10 @@ def _bring(backend: ServerBackend, frame: DataFrame, table: Table, run_id: str) 
         if answer.problem is not None:
             raise _problem(answer.kind, answer.problem, answer.hint)
     if answers:
-        return [answer.name for answer in answers]
+        return {answer.name: answer.rows for answer in answers}
     with tempfile.TemporaryDirectory() as folder:
         nothing = table_name(run_id, 0, 0)
-        _fill(backend, nothing, errand, Path(folder))
-    return [nothing]
+        return {nothing: _fill(backend, nothing, errand, Path(folder))}
 
 
 def staging_frame(frame: DataFrame, errand: Broadcast[Errand]) -> DataFrame:
@@ -126,12 +139,11 @@ def staging_frame(frame: DataFrame, errand: Broadcast[Errand]) -> DataFrame:
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _stage(errand.value, batches)
 
-    return frame.coalesce(WRITERS).mapInArrow(stage, "name string, kind string, problem string, hint string")
+    return frame.coalesce(WRITERS).mapInArrow(stage, ANSWER)
 
 
 def _stage(errand: Errand, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The work of one task; on a worker of Spark."""
-    import pyarrow as pa
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -140,19 +152,25 @@ def _stage(errand: Errand, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         if not _written(batches, Path(folder)):
             return
         name = table_name(errand.run_id, task.partitionId(), task.taskAttemptId())
-        kind = problem = hint = None
+        answer = dict.fromkeys(("name", "rows", "kind", "problem", "hint")) | {"name": name}
         try:
             # Made anew, a connection lets this process know its secrets, and hide them.
             backend = replace(errand.connection).open(Workshop(_no_spark))
-            _fill(backend, name, errand, Path(folder))
+            answer["rows"] = _fill(backend, name, errand, Path(folder))
         except FlowError as error:
             if error.transient and task.attemptNumber() + 1 < errand.tries:
                 # Without its cause, whose text is the driver's own.
                 raise type(error)(error.message) from None
             # Another attempt would fail alike, and Spark would bury the reason.
-            kind, problem, hint = type(error).__name__, error.message, error.hint
-    answer = {"name": name, "kind": kind, "problem": problem, "hint": hint}
-    yield pa.RecordBatch.from_pylist([answer], pa.schema([(each, pa.string()) for each in answer]))
+            answer |= {"kind": type(error).__name__, "problem": error.message, "hint": error.hint}
+    yield _batch(answer)
+
+
+def _batch(answer: Mapping[str, object]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    types = {"name": pa.string(), "rows": pa.int64(), "kind": pa.string(), "problem": pa.string(), "hint": pa.string()}
+    return pa.RecordBatch.from_pylist([dict(answer)], pa.schema(types.items()))
 
 
 def _written(batches: Iterable[pa.RecordBatch], folder: Path) -> bool:
@@ -173,13 +191,14 @@ def _written(batches: Iterable[pa.RecordBatch], folder: Path) -> bool:
     return writer is not None
 
 
-def _fill(backend: ServerBackend, name: str, errand: Errand, folder: Path) -> None:
-    """Make a table of the rows in `folder`, all or none."""
+def _fill(backend: ServerBackend, name: str, errand: Errand, folder: Path) -> int:
+    """Make a table of the rows in `folder`, all or none; gives their number."""
     table = backend.relation_sql(TableRef(backend.bookkeeping_schema, name))
     with backend.session() as connection, backend.transaction(connection):
         connection.execute(f"{backend.CREATE_STAGING} {table} ({errand.columns})")
-        backend.fill(connection, table, folder, errand.types)
+        rows = backend.fill(connection, table, folder, errand.types)
         backend.settle(connection, table, errand.keys)
+    return rows
 
 
 def _drop_orphans(backend: ServerBackend, connection: SqlConnection) -> None:
