@@ -52,6 +52,7 @@ class SparkCluster:
         home = package.submodule_search_locations[0]
         program = [f"{home}/bin/spark-class", f"org.apache.spark.deploy.{name}", "--webui-port", "0", *arguments]
         options = {"SPARK_HOME": home, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
+        options |= {"SPARK_LOCAL_DIRS": str(self.folder / "local")}
         options |= {"SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
         with (self.folder / f"{len(self._processes)}.log").open("wb") as log:
             process = subprocess.Popen(

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from ..config import environment
 from ..errors import (
     BackendError,
     CheckError,
@@ -148,7 +149,9 @@ def _stage(errand: Errand, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
 
     task = TaskContext.get()
     assert task is not None
-    with tempfile.TemporaryDirectory(prefix="ematix-flow-stage-") as folder:
+    # In a folder of Spark's: what a task that was killed leaves there goes with the others of its application.
+    place = (environment("SPARK_LOCAL_DIRS") or "").partition(",")[0] or None
+    with tempfile.TemporaryDirectory(prefix="ematix-flow-stage-", dir=place) as folder:
         if not _written(batches, Path(folder)):
             return
         name = table_name(errand.run_id, task.partitionId(), task.taskAttemptId())
