@@ -137,6 +137,10 @@ class Settings:
     """The memory of Spark's driver."""
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False, metadata=_setting("spark.conf", _to_texts))
     """Further Spark settings, passed on as they are."""
+    spark_shared_folder: Path | None = field(
+        default=None, metadata=_setting("spark.shared_folder", _to_path, "EMATIX_FLOW_SPARK_SHARED_FOLDER")
+    )
+    """A folder that this machine and all workers of a Spark cluster see: rows wait there, in place of `staging_dir`."""
     jars_folder: Path | None = field(
         default=None, metadata=_setting("jars.folder", _to_path, "EMATIX_FLOW_JARS_FOLDER")
     )

@@ -58,7 +58,10 @@ class Project:
         self.settings = settings
         self.registry = registry or registries.active()
         self.bus = Bus()
-        self.workshop = workshop or Workshop(self._start_spark, settings.staging_dir)
+        shared = settings.spark_shared_folder
+        self.workshop = workshop or Workshop(
+            self._start_spark, shared or settings.staging_dir, is_shared=shared is not None
+        )
         self.systems = OpenSystems(self.registry, settings.project_dir, self.workshop)
         self._started_spark = False
 

@@ -139,7 +139,7 @@ class Pushed:
 
     sql: str
     once: bool = False
-    """The load looks at the rows a single time, so nothing needs to be kept."""
+    """The load looks at the rows a single time, or they are in tables of the load's own: nothing needs to be kept."""
     attach: Attach | None = None
     """What the connection must do before the query."""
 

@@ -279,10 +279,14 @@ class MySQLBackend(ServerBackend):
 
     def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["TABLE"]:
         assert isinstance(staged, Path)
-        names, columns = list(parquet_types(staged)), _staged(table)
-        connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({self.columns_sql(table, names)})")
-        self.fill(connection, STAGED, staged, {name: columns[name].type for name in names})
+        columns, types = self.staging_columns(table, list(parquet_types(staged)))
+        connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({columns})")
+        self.fill(connection, STAGED, staged, types)
         return "TABLE"
+
+    def staging_columns(self, table: Table, names: Sequence[str]) -> tuple[str, Mapping[str, ColumnType]]:
+        columns = _staged(table)
+        return self.columns_sql(table, names), {name: columns[name].type for name in names}
 
     def reported(self, type: ColumnType) -> str:
         if isinstance(type, Numeric):

@@ -58,6 +58,7 @@ class PostgresBackend(ServerBackend):
     dialect = PostgresDialect()
     connection: PostgresConnection
     LONGEST_NAME = 63
+    CREATE_STAGING = "CREATE UNLOGGED TABLE"
 
     BEGIN: ClassVar[str] = "BEGIN ISOLATION LEVEL READ COMMITTED"
     """A load that has waited for its turn must see what the load before it left, whatever the database's default."""
@@ -240,12 +241,15 @@ class PostgresBackend(ServerBackend):
         )
 
     def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["TABLE"]:
-        declared = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
-        types = {name: declared[name] for name in self._names(staged)}
-        kept = {name: self.dialect.compared_type(kind) for name, kind in types.items()}
-        connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({self.made_of(kept)})")
+        columns, kept = self.staging_columns(table, self._names(staged))
+        connection.execute(f"CREATE TEMPORARY TABLE {STAGED} ({columns})")
         self.fill(connection, STAGED, staged, kept)
         return "TABLE"
+
+    def staging_columns(self, table: Table, names: Sequence[str]) -> tuple[str, Mapping[str, ColumnType]]:
+        declared = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
+        kept = {name: self.dialect.compared_type(declared[name]) for name in names}
+        return self.made_of(kept), kept
 
     def _names(self, staged: Waiting) -> list[str]:
         """The columns of rows from outside."""

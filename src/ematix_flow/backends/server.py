@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from ..spec.place import TableRef
+from ..spec.run import Commit
 from ..spec.table import Table
 from ..types import ColumnType
 from .arrow_files import parquet_types
-from .base import Brought, Fact
+from .base import Brought, Fact, Frame, Load, Relation
 from .server_connection import ServerConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
 from .sql_change import BROUGHT
+from .staging import staged
+from .workshop import is_cluster
 
 __all__ = ["ServerBackend", "bookkeeping_fact"]
 
@@ -33,6 +37,9 @@ class ServerBackend(SqlBackend):
         "create that schema and let this user make tables in it, or name another one: bookkeeping_schema= of the "
         "connection"
     )
+
+    CREATE_STAGING: ClassVar[str] = "CREATE TABLE"
+    """Makes a table for the rows of a task of Spark."""
 
     @property
     def bookkeeping_schema(self) -> str:
@@ -51,6 +58,23 @@ class ServerBackend(SqlBackend):
 
         Each row has the same `constants` beside its own values. Gives the number of rows.
         """
+
+    @abstractmethod
+    def staging_columns(self, table: Table, names: Sequence[str]) -> tuple[str, Mapping[str, ColumnType]]:
+        """Columns of a table for incoming rows, as a statement that creates it says them, and their types."""
+
+    @contextmanager
+    def load(self, incoming: Relation, table: Table, commit: Commit) -> Iterator[Load]:
+        """One transaction; the rows of a frame on a cluster are brought near before it, by the tasks themselves."""
+        rows: AbstractContextManager[Relation] = nullcontext(incoming)
+        if isinstance(incoming, Frame) and is_cluster(incoming.frame.sparkSession) and not self._is_first_try(commit):
+            rows = staged(self, incoming.frame, table, commit.run.run_id)
+        with rows as given, super().load(given, table, commit) as load:
+            yield load
+
+    def _is_first_try(self, commit: Commit) -> bool:
+        """Whether this is a dry run where no run has been: it leaves nothing, not even a schema."""
+        return commit.dry_run and self.columns(TableRef(self.bookkeeping_schema, "run_history")) is None
 
     @abstractmethod
     def reported(self, type: ColumnType) -> str:

@@ -220,7 +220,7 @@ class SqlBackend(Backend):
 
     def read(self, place: Place) -> DataFrame:
         """The rows at `place`, exported once to Parquet and read by Spark from there."""
-        folder = self.workshop.folder("read")
+        folder = self.workshop.exchange("read")
         with self.session() as connection:
             self.export(connection, self.source_sql(place), folder)
         return self.workshop.spark().read.parquet(str(folder))
@@ -386,7 +386,7 @@ class SqlBackend(Backend):
             return incoming
         if isinstance(incoming, Spooled):
             return self.receive(incoming.folder)
-        folder = self.workshop.folder("stage")
+        folder = self.workshop.exchange("stage")
         # Readers hold a whole row group in memory; Spark's default of 128 MiB would be most of what they may have.
         writer = self.prepare_frame(incoming.frame, table).write.option("parquet.block.size", ROW_GROUP_BYTES)
         writer.mode("overwrite").parquet(str(folder))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -150,6 +150,18 @@ class SqlLedger(Ledger):
             return False
         query = self._query(self._loads, ("token",), {"token": token})
         return bool(connection.execute(query).fetchall())
+
+    def ended(self, connection: SqlConnection, run_ids: Iterable[str]) -> list[str]:
+        """Those of the runs that are over: their record says so, or their process is gone."""
+        if self.backend.columns_in(connection, _ref(self._history)) is None:
+            return []
+        over = []
+        for run_id in run_ids:
+            query = self._query(self._history, ("status", "owner"), {"run_id": run_id})
+            for status, owner in connection.execute(query).fetchall():
+                if status != "running" or not is_alive(str(owner or "")):
+                    over.append(run_id)
+        return over
 
     def commit(self, connection: SqlConnection, token: TokenRow, run: Run, bookmark: Bookmark | None) -> None:
         """Write token, bookmark and record inside the load's own transaction."""

@@ -12,7 +12,7 @@ from ..errors import BackendError, CheckError
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import METADATA_NAMES, Table
-from ..strategies.base import CHANGE_LABEL, Change, Replace, Upsert
+from ..strategies.base import CHANGE_LABEL, INCOMING, Change, Replace, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Piped, Pushed, Relation, SchemaChange, Spooled, run_values
 from .sql_change import CHANGED, STAGED, Statement, change_statements
@@ -171,7 +171,8 @@ class SqlLoad(Load):
         return Applied(read=self._incoming_rows(), labels={str(name): int(str(count)) for name, count in counted})
 
     def _incoming_rows(self) -> int:
-        return int(str(self.connection.execute(f"SELECT COUNT(*) FROM {STAGED}").fetchall()[0][0]))
+        rows = exp.select(exp.Count(this=exp.Star())).from_(INCOMING)
+        return int(str(self.connection.execute(self.render(rows)).fetchall()[0][0]))
 
     def _is_unique(self, keys: Sequence[str]) -> bool:
         """Whether the database itself lets a key stand only once in the table."""

@@ -11,20 +11,23 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import ConfigError
 from .owner import current_owner, is_alive
 from .progress import Doing, Moved, Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Workshop"]
+__all__ = ["Workshop", "is_cluster"]
 
 
 class Workshop:
     """What a project lends to its backends: the Spark session, and folders that vanish when the run ends."""
 
-    def __init__(self, spark: Callable[[], SparkSession], scratch: Path | None = None) -> None:
-        self._spark, self._scratch = spark, scratch
+    def __init__(
+        self, spark: Callable[[], SparkSession], scratch: Path | None = None, *, is_shared: bool = False
+    ) -> None:
+        self._spark, self._scratch, self._is_shared = spark, scratch, is_shared
         self._bench: ContextVar[Path | None] = ContextVar("bench", default=None)
         self._users: ContextVar[SparkSession | None] = ContextVar("users", default=None)
         self._watcher: ContextVar[Callable[[Moved], None]] = ContextVar("watcher", default=lambda moved: None)
@@ -80,6 +83,23 @@ class Workshop:
         if bench is None:
             raise RuntimeError("no run is under way: temporary folders belong to one")
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=bench))
+
+    def exchange(self, name: str) -> Path:
+        """A folder as `folder` gives it, for files that Spark reads or writes: on a cluster its workers must see it."""
+        if not self._is_shared and is_cluster(self.spark()):
+            raise ConfigError(
+                f"Spark runs on {self.spark().sparkContext.master}, and rows would wait for it in a folder of this "
+                "machine, which its workers may not see",
+                hint="name a folder that this machine and all workers share: shared_folder in [spark] of the project's "
+                "file, or EMATIX_FLOW_SPARK_SHARED_FOLDER",
+            )
+        return self.folder(name)
+
+
+def is_cluster(spark: SparkSession) -> bool:
+    """Whether Spark works on other machines than this one; of a Connect server nobody can tell."""
+    context = getattr(spark, "sparkContext", None)
+    return context is not None and not str(context.master).startswith("local")
 
 
 _BENCH = "ematix-flow-run-"

@@ -142,7 +142,7 @@ def frame_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: 
     assert isinstance(rows, Rows)
     if rows.is_spark:
         return _moved(plan, plain_frame(cast("DataFrame", rows.frame)), bookmark, target.workshop)
-    folder = target.workshop.folder("rows")
+    folder = target.workshop.exchange("rows") if plan.way == "spark" else target.workshop.folder("rows")
     types = write_rows(rows, folder)
     if plan.way == "spark":
         spark = target.workshop.spark()
@@ -223,7 +223,7 @@ def cleaned_place(plan: Plan, source: Backend, bookmark: Bookmark | None) -> Que
 
 def _kept(rows: DataFrame, workshop: Workshop) -> DataFrame:
     """The rows as they are this once: Spark would choose again whenever they are looked at."""
-    folder = str(workshop.folder("chosen"))
+    folder = str(workshop.exchange("chosen"))
     rows.write.mode("overwrite").parquet(folder)
     return workshop.spark().read.schema(rows.schema).parquet(folder)
 
