@@ -204,6 +204,7 @@ def _arguments() -> argparse.Namespace:
     group.add_argument(
         "--pg-part", action="append", choices=PARTS, help="only this part of the section; may be repeated"
     )
+    group.add_argument("--no-spark", action="store_true", help="leave out who needs Spark")
     group.add_argument(
         "--peers", help=f"other tools to measure: all, none or some of {', '.join(PEERS)}; by default those installed"
     )
@@ -212,8 +213,8 @@ def _arguments() -> argparse.Namespace:
     group.add_argument("--my-held", type=int, default=1_000_000, help="rows of the table that changes are merged into")
     group.add_argument("--my-changes", type=int, default=100_000, help="rows that are merged")
     arguments = parser.parse_args()
-    if arguments.write and arguments.pg_part:
-        parser.error("--write keeps whole sections: leave --pg-part out")
+    if arguments.write and (arguments.pg_part or arguments.no_spark):
+        parser.error("--write keeps whole sections: leave --pg-part and --no-spark out")
     arguments.pg_rows = arguments.pg_rows or [arguments.rows or 2_000_000]
     arguments.my_rows = arguments.my_rows or arguments.rows or 1_000_000
     arguments.rows = arguments.rows or 1_000_000

@@ -80,21 +80,21 @@ PEERS = {
             "sqlalchemy==2.1.8",
         ),
         _dlt,
-        "rows become files first; not one transaction with its records",
+        "rows become files first; tables of its own beside the target",
         {"RUNTIME__DLTHUB_TELEMETRY": "false"},
     ),
     "sling": Peer(
         "Sling 1.4.11: direct insert",
         ("sling-linux-amd64==1.4.11",),  # newer releases fetch their program from elsewhere
         _sling,
-        "empties the table first; keeps no records of its loads",
+        "empties the table first",
         {"SLING_DIRECT_INSERT": "true", "SLING_DISABLE_TELEMETRY": "true"},
     ),
     "ingestr": Peer(
         "ingestr 0.14.155: PyArrow, CSV",
         ("ingestr==0.14.155",),  # newer releases fetch their program from elsewhere
         _ingestr,
-        "rows become files first; keeps no state",
+        "rows become files first; tables of its own beside the target",
         {"DISABLE_TELEMETRY": "true", "RUNTIME__DLTHUB_TELEMETRY": "false"},
     ),
     "ematix-flow": Peer(

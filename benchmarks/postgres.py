@@ -39,18 +39,20 @@ MERGE = {
 SMALL = {"small_ours": "ours: a pipeline inside the database", "small_sql": "by hand: one `INSERT … SELECT`"}
 
 
+ON_SPARK = frozenset(FRAME) | {"copy_jdbc", "merge_partitions"}
 PARTS = ("frame", "copy", "merge", "small")
 PEER_DEFAULTS = (
     "ALTER TABLE mart.orders ALTER _loaded_at SET DEFAULT now(), ALTER _batch_id SET DEFAULT gen_random_uuid()"
 )
 """For those who copy the source's columns and no others."""
-ROW_BYTES = {False: 120, True: 420}
+ROW_BYTES = {False: 140, True: 420}
 """What a row takes in a table with its key, of six columns and of thirty."""
 
 
 def postgres_section(arguments: argparse.Namespace) -> list[str]:
     """Measure everything and give the lines of the section."""
-    JarStore.of(Settings.load()).paths(["jdbc"])  # fetched before anything is measured
+    if not arguments.no_spark:
+        JarStore.of(Settings.load()).paths(["jdbc"])  # fetched before anything is measured
     return _Bench(Postgres(), arguments).lines()
 
 
@@ -63,7 +65,7 @@ class _Bench:
         self.held, self.changes, self.small = arguments.pg_held, arguments.pg_changes, arguments.pg_small
         # Rows that are merged or few have six columns.
         self.parts = arguments.pg_part or (PARTS[:2] if self.wide else PARTS)
-        self.peers = peers.wanted_peers(arguments.peers)
+        self.peers, self.spark = peers.wanted_peers(arguments.peers), not arguments.no_spark
         self.memory: dict[str, dict[int, tuple[float, float]]] = {}
         self._check_room()
         self._execute("postgres", "CREATE DATABASE source")
@@ -87,7 +89,7 @@ class _Bench:
             "",
         ]
         for rows in self.sizes:
-            lines += self._frame(rows) if "frame" in self.parts else []
+            lines += self._frame(rows) if "frame" in self.parts and self.spark else []
             lines += self._copy(rows) if "copy" in self.parts else []
         lines += self._flatness() if len(self.sizes) > 1 else []
         lines += self._merge() if "merge" in self.parts else []
@@ -187,7 +189,7 @@ class _Bench:
         self, contenders: dict[str, str], rows: int, *, wide: bool = False, prepare: list[str] | None = None
     ) -> dict[str, Any]:
         found, sums = {}, {}
-        for name in contenders:
+        for name in (name for name in contenders if self.spark or name not in ON_SPARK):
             runs = []
             for _ in range(self.repeat):
                 self._empty(wide, prepare or [])
@@ -241,8 +243,8 @@ def rates(contenders: dict[str, str], found: dict[str, Any], rows: int) -> list[
         "|---|--:|--:|--:|--:|--:|",
     ]
     ours = next(iter(contenders))
-    for name, label in contenders.items():
-        mine = found[name]
+    for name, mine in found.items():
+        label = contenders[name]
         ratio = "" if name == ours else f"{mine['seconds'] / found[ours]['seconds']:.2f}×"
         lines.append(
             f"| {label} | {mine['seconds']:.2f} | {rows / mine['seconds']:,.0f} | {ratio} "
