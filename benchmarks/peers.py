@@ -27,8 +27,15 @@ SCRIPTS = Path(__file__).resolve().parent / "peer"
 Facts = dict[str, Any]
 
 
-class NotInstallableError(Exception):
-    """A peer cannot be had here; the text says why."""
+NOTE = (
+    "A whole command is measured from its start to its end, with the fastest way that the tool's documentation has for "
+    "this table. Other tools copy the source's columns, and the two that ours adds get defaults of the server. Sling and "
+    "ingestr are the last releases whose packages hold the whole program."
+)
+
+
+class PeerError(Exception):
+    """A peer cannot be had or does not do its work here; the text says why, for the table."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +149,14 @@ def run_whole(peer: Peer, programs: Path, facts: Facts) -> dict[str, float]:
             figures, code = _watched(peer.command(programs, facts, folder), folder, variables, output)
             if code != 0:
                 output.seek(0)
-                raise SystemExit(f"{peer.label} failed:\n{output.read()[-4000:]}")
+                said = output.read()
+                print(said[-4000:], file=sys.stderr)
+                raise PeerError(f"failed: {_short(said.splitlines()[-3:])}")
     return figures
 
 
 def whole_table(found: dict[str, dict[str, float]], missing: dict[str, str], rows: int) -> list[str]:
-    """The lines of the table: ours, the peers, and why others are missing."""
+    """The lines of the table: ours, the peers, and why others have no figures."""
     lines = [
         "| Whole command | Seconds | Rows/s | Ours is faster by | MiB of all its processes | How it differs |",
         "|---|--:|--:|--:|--:|---|",
@@ -159,8 +168,8 @@ def whole_table(found: dict[str, dict[str, float]], missing: dict[str, str], row
             f"| {peer.label} | {mine['seconds']:.2f} | {rows / mine['seconds']:,.0f} | {ratio} "
             f"| {mine['mib']:,.0f} | {peer.differs} |"
         )
-    lines += [f"| {PEERS[name].label} | | | | | not installable here: {why} |" for name, why in missing.items()]
-    return [*lines, ""]
+    lines += [f"| {PEERS[name].label} | | | | | {why} |" for name, why in missing.items()]
+    return [*lines, "", NOTE, ""] if len(lines) > 3 else [*lines, ""]
 
 
 def _watched(command: list[str], folder: str, variables: dict[str, str], output: Any) -> tuple[dict[str, float], int]:
@@ -205,5 +214,9 @@ def _is_ready(name: str) -> bool:
 def _install(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = [line.strip(" ×╰─▶│") for line in done.stderr.splitlines() if line.strip()]
-        raise NotInstallableError(" ".join(said)[:200].replace("|", "\\|") or f"uv ended with {done.returncode}")
+        raise PeerError(f"not installable here: {_short(done.stderr.splitlines())}")
+
+
+def _short(lines: list[str]) -> str:
+    said = " ".join(line.strip(" ×╰─▶│\t") for line in lines)
+    return (said[:200] + "…" if len(said) > 200 else said).replace("|", "\\|")

@@ -117,25 +117,26 @@ class _Bench:
         return lines
 
     def _whole_commands(self, rows: int) -> list[str]:
-        """Ours beside other tools, each with all that a user waits for."""
-        programs, missing = {"ours": Path(sys.executable).parent}, {}
+        """Ours beside other tools, each with all that a user waits for; a tool that fails stops nobody else."""
+        found, missing = {"ours": self._whole(peers.OURS, Path(sys.executable).parent)}, {}
+        expected = self._sum()
         for name in self.peers:
             try:
-                programs[name] = peers.installed(name)
-            except peers.NotInstallableError as error:
+                found[name] = self._whole(peers.PEERS[name], peers.installed(name))
+                if self._sum() != expected:
+                    raise peers.PeerError(f"ends with other rows: {self._sum()} and not {expected}")
+            except peers.PeerError as error:
+                found.pop(name, None)
                 missing[name] = str(error)
-        facts = {**self._urls(), "wide": self.wide}
-        found, sums = {}, {}
-        for name, folder in programs.items():
-            runs = []
-            for _ in range(self.repeat):
-                print(f"… postgres whole command {name}", file=sys.stderr, flush=True)
-                self._empty(self.wide, [PEER_DEFAULTS])
-                runs.append(peers.run_whole(peers.PEERS.get(name, peers.OURS), folder, facts))
-                sums[name] = self._sum()
-            found[name] = min(runs, key=lambda run: run["seconds"])
-        _check_sums(sums)
         return peers.whole_table(found, missing, rows)
+
+    def _whole(self, peer: peers.Peer, programs: Path) -> dict[str, float]:
+        runs = []
+        for _ in range(self.repeat):
+            print(f"… postgres whole command of {peer.label}", file=sys.stderr, flush=True)
+            self._empty(self.wide, [PEER_DEFAULTS])
+            runs.append(peers.run_whole(peer, programs, {**self._urls(), "wide": self.wide}))
+        return min(runs, key=lambda run: run["seconds"])
 
     def _merge(self) -> list[str]:
         self._make("target", "changes", changes_sql(self.changes, self.held))
@@ -196,7 +197,8 @@ class _Bench:
                 runs.append(self._case(name, rows, wide))
                 sums[name] = self._sum()
             found[name] = min(runs, key=lambda run: run["seconds"])
-        _check_sums(sums)
+        if len(set(sums.values())) > 1:
+            raise SystemExit(f"the contenders do not end with the same rows: {sums}")
         return found
 
     def _case(self, name: str, rows: int, wide: bool) -> dict[str, Any]:
@@ -251,8 +253,3 @@ def rates(contenders: dict[str, str], found: dict[str, Any], rows: int) -> list[
             f"| {mine['python_mib']:,.0f} | {mine['java_mib']:,.0f} |"
         )
     return [*lines, ""]
-
-
-def _check_sums(sums: dict[str, object]) -> None:
-    if len(set(sums.values())) > 1:
-        raise SystemExit(f"the contenders do not end with the same rows: {sums}")
