@@ -17,7 +17,7 @@ from ematix_flow.engine.jars import JarStore
 from tests.servers import Postgres
 
 from . import peers
-from .postgres_data import WARM_ROWS, changes_sql, orders_sql, table_sql
+from .postgres_data import WARM_ROWS, changes_sql, columns, orders_sql, table_sql
 from .spending import spending
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,6 +107,8 @@ class _Bench:
 
     def _copy(self, rows: int) -> list[str]:
         self._make("source", "orders", orders_sql(rows, self.wide))
+        full = ", ".join(f"ALTER {column.name} SET NOT NULL" for column in columns(self.wide))
+        self._execute("source", f"ALTER TABLE raw.orders {full}")  # as in the target
         found = self._figures(COPY, rows, wide=self.wide)
         self._remember("from one database to another", rows, found["copy_ours"])
         lines = [f"### From one database to another, {rows:,} rows × {self._width} columns", ""]
