@@ -28,9 +28,9 @@ Facts = dict[str, Any]
 
 
 NOTE = (
-    "A whole command is measured from its start to its end. Other tools copy the source's columns, and the two that ours "
-    "adds have defaults on the server. Sling and ingestr are not the newest releases but the last ones whose packages "
-    "hold the whole program."
+    "A whole command is measured from its start to its end. Other tools copy the source's columns, and the two that "
+    "ours adds have defaults on the server. Sling and ingestr are not the newest releases but the last ones whose "
+    "packages hold the whole program."
 )
 
 
