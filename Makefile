@@ -33,7 +33,7 @@ format: $(READY) ## Rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 
 bench: $(READY) java ## Measure speed and memory, into docs/benchmarks.md
-	$(BIN)/python -m benchmarks --write
+	$(BIN)/python -m benchmarks --write $(BENCH)
 
 docs: $(READY) ## Write generated tables and build the documentation into site/, warnings are errors
 	$(BIN)/python scripts/reference.py

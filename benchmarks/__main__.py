@@ -17,7 +17,8 @@ from statistics import median
 
 from . import data
 from .mysql import mysql_section
-from .postgres import postgres_section
+from .peers import PEERS
+from .postgres import PARTS, postgres_section
 
 ROOT = Path(__file__).resolve().parent.parent
 MODES = ("append", "truncate", "merge", "scd2")
@@ -186,23 +187,42 @@ def _seconds(command: list[str], times: int = 7) -> float:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000, help="rows per load of the strategies")
+    parser.add_argument("--rows", type=int, help="rows of every large load; by default each section has its own number")
     parser.add_argument("--large", type=int, default=20_000_000, help="rows of the memory table's larger load")
     parser.add_argument("--repeat", type=int, default=2, help="runs of each case; the best one counts")
     parser.add_argument("--only", action="append", choices=SECTIONS, help="only this section; may be repeated")
     parser.add_argument("--quick", action="store_true", help="only the start-up table")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md too")
     group = parser.add_argument_group("postgres")
-    group.add_argument("--pg-rows", type=int, default=2_000_000, help="rows of the bulk loads")
+    group.add_argument(
+        "--pg-rows", type=_sizes, help="rows of the bulk loads; several sizes with commas, peers run with the first"
+    )
     group.add_argument("--wide", action="store_true", help="thirty columns instead of six in the bulk loads")
     group.add_argument("--pg-held", type=int, default=1_000_000, help="rows of the table that changes are merged into")
     group.add_argument("--pg-changes", type=int, default=100_000, help="rows that are merged")
     group.add_argument("--pg-small", type=int, default=10_000, help="rows of the small load")
+    group.add_argument(
+        "--pg-part", action="append", choices=PARTS, help="only this part of the section; may be repeated"
+    )
+    group.add_argument("--no-spark", action="store_true", help="leave out who needs Spark")
+    group.add_argument(
+        "--peers", help=f"other tools to measure: all, none or some of {', '.join(PEERS)}; by default those installed"
+    )
     group = parser.add_argument_group("mysql")
-    group.add_argument("--my-rows", type=int, default=1_000_000, help="rows of the bulk loads")
+    group.add_argument("--my-rows", type=int, help="rows of the bulk loads")
     group.add_argument("--my-held", type=int, default=1_000_000, help="rows of the table that changes are merged into")
     group.add_argument("--my-changes", type=int, default=100_000, help="rows that are merged")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.write and (arguments.pg_part or arguments.no_spark):
+        parser.error("--write keeps whole sections: leave --pg-part and --no-spark out")
+    arguments.pg_rows = arguments.pg_rows or [arguments.rows or 2_000_000]
+    arguments.my_rows = arguments.my_rows or arguments.rows or 1_000_000
+    arguments.rows = arguments.rows or 1_000_000
+    return arguments
+
+
+def _sizes(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,9 @@ from ematix_flow.config import Settings
 from ematix_flow.engine.jars import JarStore
 from tests.servers import Postgres
 
-from .postgres_data import WARM_ROWS, changes_sql, orders_sql, table_sql
+from . import peers
+from .postgres_data import WARM_ROWS, changes_sql, columns, orders_sql, table_sql
+from .spending import spending
 
 ROOT = Path(__file__).resolve().parent.parent
 FRAME = {
@@ -36,9 +39,20 @@ MERGE = {
 SMALL = {"small_ours": "ours: a pipeline inside the database", "small_sql": "by hand: one `INSERT … SELECT`"}
 
 
+ON_SPARK = frozenset(FRAME) | {"copy_jdbc", "merge_partitions"}
+PARTS = ("frame", "copy", "merge", "small")
+PEER_DEFAULTS = (
+    "ALTER TABLE mart.orders ALTER _loaded_at SET DEFAULT now(), ALTER _batch_id SET DEFAULT gen_random_uuid()"
+)
+"""For those who copy the source's columns and no others."""
+ROW_BYTES = {False: 140, True: 420}
+"""What a row takes in a table with its key, of six columns and of thirty."""
+
+
 def postgres_section(arguments: argparse.Namespace) -> list[str]:
     """Measure everything and give the lines of the section."""
-    JarStore.of(Settings.load()).paths(["jdbc"])  # fetched before anything is measured
+    if not arguments.no_spark:
+        JarStore.of(Settings.load()).paths(["jdbc"])  # fetched before anything is measured
     return _Bench(Postgres(), arguments).lines()
 
 
@@ -47,8 +61,13 @@ class _Bench:
 
     def __init__(self, server: Postgres, arguments: argparse.Namespace) -> None:
         self.server, self.repeat = server, arguments.repeat
-        self.rows, self.wide = arguments.pg_rows, arguments.wide
+        self.sizes, self.wide = arguments.pg_rows, arguments.wide
         self.held, self.changes, self.small = arguments.pg_held, arguments.pg_changes, arguments.pg_small
+        # Rows that are merged or few have six columns.
+        self.parts = arguments.pg_part or (PARTS[:2] if self.wide else PARTS)
+        self.peers, self.spark = peers.wanted_peers(arguments.peers), not arguments.no_spark
+        self.memory: dict[str, dict[int, tuple[float, float]]] = {}
+        self._check_room()
         self._execute("postgres", "CREATE DATABASE source")
         self._execute("postgres", "CREATE DATABASE target")
         for database in ("source", "target"):
@@ -56,9 +75,8 @@ class _Bench:
 
     def lines(self) -> list[str]:
         """The whole section."""
-        width = 30 if self.wide else 6
         lines = [
-            "## PostgreSQL",
+            f"## PostgreSQL{', 30 columns' if self.wide else ''}",
             "",
             (
                 "PostgreSQL 18 on the same machine, without fsync, so that the disk does not hide the rest. Every "
@@ -70,15 +88,57 @@ class _Bench:
             ),
             "",
         ]
-        lines += [f"### A Spark frame of {self.rows:,} rows × {width} columns into a new table", ""]
-        lines += self._table(FRAME, self.rows, wide=self.wide)
-        self._make("source", "orders", orders_sql(self.rows, self.wide))
-        lines += [f"### From one database to another, {self.rows:,} rows × {width} columns", ""]
-        lines += self._table(COPY, self.rows, wide=self.wide)
-        self._execute("source", "DROP TABLE raw.orders")
-        lines += self._merge()
-        lines += self._small()
+        for rows in self.sizes:
+            lines += self._frame(rows) if "frame" in self.parts and self.spark else []
+            lines += self._copy(rows) if "copy" in self.parts else []
+        lines += self._flatness() if len(self.sizes) > 1 else []
+        lines += self._merge() if "merge" in self.parts else []
+        lines += self._small() if "small" in self.parts else []
         return lines
+
+    def _frame(self, rows: int) -> list[str]:
+        found = self._figures(FRAME, rows, wide=self.wide)
+        self._remember("a Spark frame", rows, found["frame_ours"])
+        return [
+            f"### A Spark frame of {rows:,} rows × {self._width} columns into a new table",
+            "",
+            *rates(FRAME, found, rows),
+        ]
+
+    def _copy(self, rows: int) -> list[str]:
+        self._make("source", "orders", orders_sql(rows, self.wide))
+        full = ", ".join(f"ALTER {column.name} SET NOT NULL" for column in columns(self.wide))
+        self._execute("source", f"ALTER TABLE raw.orders {full}")  # as in the target
+        found = self._figures(COPY, rows, wide=self.wide)
+        self._remember("from one database to another", rows, found["copy_ours"])
+        lines = [f"### From one database to another, {rows:,} rows × {self._width} columns", ""]
+        lines += [*rates(COPY, found, rows), *spending(found["copy_ours"])]
+        if rows == self.sizes[0]:
+            lines += self._whole_commands(rows)
+        self._execute("source", "DROP TABLE raw.orders")
+        return lines
+
+    def _whole_commands(self, rows: int) -> list[str]:
+        """Ours beside other tools, each with all that a user waits for; a tool that fails stops nobody else."""
+        found, missing = {"ours": self._whole(peers.OURS, Path(sys.executable).parent)}, {}
+        expected = self._sum()
+        for name in self.peers:
+            try:
+                found[name] = self._whole(peers.PEERS[name], peers.installed(name))
+                if self._sum() != expected:
+                    raise peers.PeerError(f"ends with other rows: {self._sum()} and not {expected}")
+            except peers.PeerError as error:
+                found.pop(name, None)
+                missing[name] = str(error)
+        return peers.whole_table(found, missing, rows)
+
+    def _whole(self, peer: peers.Peer, programs: Path) -> dict[str, float]:
+        runs = []
+        for _ in range(self.repeat):
+            print(f"… postgres whole command of {peer.label}", file=sys.stderr, flush=True)
+            self._empty(self.wide, [PEER_DEFAULTS])
+            runs.append(peers.run_whole(peer, programs, {**self._urls(), "wide": self.wide}))
+        return min(runs, key=lambda run: run["seconds"])
 
     def _merge(self) -> list[str]:
         self._make("target", "changes", changes_sql(self.changes, self.held))
@@ -86,7 +146,8 @@ class _Bench:
         fill = "INSERT INTO mart.orders SELECT *, TIMESTAMPTZ '2026-05-01', gen_random_uuid() FROM raw.held"
         lines = [f"### {self.changes:,} changed rows merged into {self.held:,}", ""]
         found = self._figures(MERGE, self.held, prepare=[fill, "ANALYZE mart.orders"])
-        return [*lines, *rates(MERGE, found, self.changes), *_spent(found["merge_ours"], 1)]
+        self._execute("target", "DROP TABLE raw.changes, raw.held")
+        return [*lines, *rates(MERGE, found, self.changes), *spending(found["merge_ours"])]
 
     def _small(self) -> list[str]:
         self._make("target", "orders", orders_sql(self.small))
@@ -98,16 +159,40 @@ class _Bench:
             mine = found[name]
             lines.append(f"| {label} | {mine['seconds']:.4f} | {mine['first']:.4f} | {mine['python_mib']:,.0f} |")
         over = ours["seconds"] - rival["seconds"]
-        return [*lines, "", f"Ours takes {over:.3f} seconds more.", "", *_spent(ours, 9)]
+        return [*lines, "", f"Ours takes {over:.3f} seconds more.", "", *spending(ours, 9)]
 
-    def _table(self, contenders: dict[str, str], rows: int, *, wide: bool) -> list[str]:
-        return rates(contenders, self._figures(contenders, rows, wide=wide), rows)
+    def _flatness(self) -> list[str]:
+        """The memory of ours at every size, so that one sees whether it grows."""
+        lines = ["### Memory of ours at each size", ""]
+        for what, found in self.memory.items():
+            shown = (
+                f"{rows:,} rows: Python {python:,.0f} MiB" + (f", Java {java:,.0f} MiB" if java else "")
+                for rows, (python, java) in found.items()
+            )
+            lines.append(f"- {what}: {'; '.join(shown)}")
+        return [*lines, ""]
+
+    def _remember(self, what: str, rows: int, figures: dict[str, float]) -> None:
+        self.memory.setdefault(what, {})[rows] = (figures["python_mib"], figures["java_mib"])
+
+    @property
+    def _width(self) -> int:
+        return 30 if self.wide else 6
+
+    def _check_room(self) -> None:
+        """The source, the target, a table that one of the contenders fills in between, and the server's log."""
+        needed = max(max(self.sizes) * ROW_BYTES[self.wide], self.held * ROW_BYTES[False]) * 3 + 4 * 2**30
+        free = shutil.disk_usage(self.server.folder).free
+        if free < needed:
+            raise SystemExit(
+                f"needs {needed / 2**30:.0f} GiB in {self.server.folder}, where {free / 2**30:.0f} are free"
+            )
 
     def _figures(
         self, contenders: dict[str, str], rows: int, *, wide: bool = False, prepare: list[str] | None = None
     ) -> dict[str, Any]:
         found, sums = {}, {}
-        for name in contenders:
+        for name in (name for name in contenders if self.spark or name not in ON_SPARK):
             runs = []
             for _ in range(self.repeat):
                 self._empty(wide, prepare or [])
@@ -121,8 +206,7 @@ class _Bench:
     def _case(self, name: str, rows: int, wide: bool) -> dict[str, Any]:
         print(f"… postgres {name}", file=sys.stderr, flush=True)
         facts = {
-            "source": self.server.url("source"), "target": self.server.url("target"), "bin": str(self.server.bin),
-            "rows": rows, "wide": wide, "changes": self.changes,
+            **self._urls(), "bin": str(self.server.bin), "rows": rows, "wide": wide, "changes": self.changes,
         }  # fmt: skip
         command = [sys.executable, "-m", "benchmarks.postgres_case", name, json.dumps(facts)]
         answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -130,6 +214,9 @@ class _Bench:
             raise SystemExit(f"{name} failed:\n{answer.stderr}")
         figures: dict[str, Any] = json.loads(answer.stdout.strip().splitlines()[-1])
         return figures
+
+    def _urls(self) -> dict[str, Any]:
+        return {name: self.server.url(name) for name in ("source", "target")}
 
     def _empty(self, wide: bool, prepare: list[str]) -> None:
         """A new target for the next contender, and nothing that the server has still to do for the last one."""
@@ -160,25 +247,11 @@ def rates(contenders: dict[str, str], found: dict[str, Any], rows: int) -> list[
         "|---|--:|--:|--:|--:|--:|",
     ]
     ours = next(iter(contenders))
-    for name, label in contenders.items():
-        mine = found[name]
+    for name, mine in found.items():
+        label = contenders[name]
         ratio = "" if name == ours else f"{mine['seconds'] / found[ours]['seconds']:.2f}×"
         lines.append(
             f"| {label} | {mine['seconds']:.2f} | {rows / mine['seconds']:,.0f} | {ratio} "
             f"| {mine['python_mib']:,.0f} | {mine['java_mib']:,.0f} |"
         )
-    return [*lines, ""]
-
-
-def _spent(figures: dict[str, Any], times: int) -> list[str]:
-    """What the time of ours goes to: its longest statements, and all that is none."""
-    spent = {sql: seconds / times for sql, seconds in figures["statements"].items()}
-    longest = sorted(spent.items(), key=lambda each: -each[1])
-    whole = figures.get("mean", figures["seconds"])
-    lines = ["| Ours spends on | Milliseconds |", "|---|--:|"]
-    for sql, seconds in longest[:6]:
-        text = " ".join(sql.split()).replace("|", "\\|")
-        lines.append(f"| `{text[:90]}{'…' if len(text) > 90 else ''}` | {seconds * 1000:.1f} |")
-    lines.append(f"| {len(longest) - 6} other statements | {sum(each for _, each in longest[6:]) * 1000:.1f} |")
-    lines.append(f"| everything that is no statement | {(whole - sum(spent.values())) * 1000:.1f} |")
     return [*lines, ""]

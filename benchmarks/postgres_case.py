@@ -6,7 +6,6 @@ FACTS is JSON: the URLs of the two databases, the folder of the server's program
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import time
@@ -34,6 +33,7 @@ from .postgres_data import (
     stamped,
     table_sql,
 )
+from .spending import watched_statements
 
 Facts = dict[str, Any]
 TIMES = 9
@@ -229,35 +229,6 @@ def _medians(facts: Facts, run: Callable[[], object]) -> Iterator[Any]:
 
 
 # ── shared ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class watched_statements:  # noqa: N801 - reads as a function where it is used
-    """What psycopg spends on each statement inside the block, in seconds; connecting is one of them.
-
-    Statements that differ only in their values are one.
-    """
-
-    def __enter__(self) -> dict[str, float]:
-        self._execute, self._connect = psycopg.Connection.execute, psycopg.connect
-        spent: dict[str, float] = {}
-
-        def timed(label: Callable[..., str], call: Callable[..., Any]) -> Callable[..., Any]:
-            def run(*words: Any, **options: Any) -> Any:
-                begin = time.perf_counter()
-                try:
-                    return call(*words, **options)
-                finally:
-                    key = label(*words)
-                    spent[key] = spent.get(key, 0.0) + time.perf_counter() - begin
-
-            return run
-
-        psycopg.Connection.execute = timed(lambda _, sql, *__: re.sub(r"'[^']*'", "'…'", str(sql)), self._execute)  # type: ignore[method-assign]
-        psycopg.connect = timed(lambda *_: "connect", self._connect)
-        return spent
-
-    def __exit__(self, *_: object) -> None:
-        psycopg.Connection.execute, psycopg.connect = self._execute, self._connect  # type: ignore[method-assign]
 
 
 def _spark() -> Any:
