@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -81,6 +82,15 @@ def test_a_login_that_is_wrong_is_a_connect_error(backend: MySQLBackend, given: 
     url = mariadb().url().replace("flow:flow@", given)
     with pytest.raises(ConnectError, match=wanted):
         MySQLConnection("shop", url).open(None).ping()
+
+
+def test_a_password_may_have_any_letter(backend: MySQLBackend) -> None:
+    password = "p@ss:w/rd%25?#ü"
+    run(backend, "DROP USER IF EXISTS odd@'127.0.0.1'", f"CREATE USER odd@'127.0.0.1' IDENTIFIED BY '{password}'")
+    run(backend, "GRANT SELECT ON lab0.* TO odd@'127.0.0.1'")
+    url = backend.connection.url.replace("flow:flow@", f"odd:{quote(password, safe='')}@")
+    odd = MySQLBackend(MySQLConnection("odd", url), backend.workshop)
+    assert run(odd, "SELECT CURRENT_USER()") == [("odd@127.0.0.1",)]
 
 
 def test_a_database_that_is_not_there_and_a_server_that_is_not_are_connect_errors(backend: MySQLBackend) -> None:
