@@ -25,6 +25,8 @@ from typing import Any, Protocol
 
 import psycopg
 
+from ematix_flow.backends import mysql
+from ematix_flow.backends.mysql import MySQLBackend
 from ematix_flow.backends.postgres import PostgresBackend
 from ematix_flow.connections import PostgresConnection
 from ematix_flow.strategies.base import EVENT_TIME
@@ -150,26 +152,33 @@ class ServerGround(Ground):
 class Watched:
     """A driver's connection that tells the killer of every statement."""
 
-    def __init__(self, connection: Any, killer: Listener) -> None:
-        self._connection, self._killer = connection, killer
+    def __init__(self, connection: Any, killer: Listener, idle: tuple[str, ...]) -> None:
+        self.__dict__.update(_connection=connection, _killer=killer, _idle=idle)
 
     def execute(self, sql: str) -> Any:
-        # To die before a statement that changes nothing is to die before the next one that does.
-        if not sql.startswith(IDLE):
+        if not sql.startswith(self._idle):
             self._killer.event(sql)
         return self._connection.execute(sql)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._connection, name, value)
 
-def watch_statements(lab: Lab, killer: Listener) -> None:
-    """Let the backend hand out watched connections."""
+
+def watch_statements(lab: Lab, killer: Listener, idle: tuple[str, ...] = IDLE) -> None:
+    """Let the backend hand out watched connections.
+
+    To die before a statement that changes nothing is to die before the next one that does, so those are left out.
+    """
     backend: Any = lab.target
     real = backend.connect
-    backend.connect = lambda: Watched(real(), killer)
+    backend.connect = lambda: Watched(real(), killer, idle)
     if isinstance(backend, PostgresBackend):
         watch_copies(backend, killer)
+    if isinstance(backend, MySQLBackend):
+        watch_files_sent(killer)
 
 
 def watch_copies(backend: Any, killer: Listener) -> None:
@@ -186,13 +195,27 @@ def watch_copies(backend: Any, killer: Listener) -> None:
     backend.copy_in = lambda connection, sql, chunks: real(connection, sql, parts(sql, chunks))
 
 
+def watch_files_sent(killer: Listener) -> None:
+    """Rows that are sent to the server: before the first and before the last part of the file."""
+    real = mysql.sent
+
+    def parts(chunks: Iterator[bytes]) -> Iterator[bytes]:
+        killer.event("the first part of LOAD DATA")
+        *first, last = chunks, b""
+        yield from (each for part in first for each in part)
+        killer.event("the end of LOAD DATA")
+        yield last
+
+    mysql.sent = lambda chunks, take: real(parts(chunks), take)  # type: ignore[assignment]
+
+
 def watch_files(_: Lab, killer: Killer) -> None:
     """Count what changes names of files: the steps by which a load in a folder becomes visible."""
     for name in ("rename", "replace", "link", "unlink"):
         _watch_call(name, killer)
 
 
-def watch_steps(lab: Lab, killer: Killer) -> None:
+def watch_steps(lab: Lab, killer: Listener) -> None:
     """Count the beginning and the end of every step, too."""
     lab.project.bus.subscribe(lambda event: killer.event(f"{type(event).__name__} {getattr(event, 'step', '')}"))
 

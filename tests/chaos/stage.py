@@ -1,0 +1,117 @@
+"""Where a load meets its fault: one database, one folder, drivers that load and rivals that disturb them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ematix_flow.errors import FlowError
+from tests.backends.conftest import BY_NAME
+from tests.backends.crash_run import IDLE, no_spark, watch_statements, watch_steps
+from tests.backends.lab import Lab, Lane
+from tests.backends.store import Row
+from tests.chaos.databases import Database, wait_until
+from tests.chaos.processes import PATIENCE_SECONDS, Driver, Gate, Outcome, in_child
+from tests.chaos.scenario import TYPES, Scenario
+
+FIRST, CRASHED, RIVAL, NEXT, LAST = "09:00", "10:00", "10:30", "11:00", "12:00"
+TOKEN, OTHER = "the load that meets the fault", "the other load"
+
+
+class Stage:
+    """The place of one run."""
+
+    def __init__(self, scenario: Scenario, database: Database, folder: Path) -> None:
+        self.scenario, self.database, self.folder = scenario, database, folder
+        self.dice: random.Random = scenario.dice()
+        self.seconds = 0.2
+        """How long a load takes, about."""
+
+    def lab(self, **fields: Any) -> Lab:
+        """The lab, for the process that asks; `fields` are those of the target's connection."""
+        source = None if self.scenario.source is None else BY_NAME[self.scenario.source]
+        lane = Lane(self.database.system(**fields), self.scenario.way, source)
+        lab = Lab(lane, self.folder, no_spark, **self.scenario.options)
+        lab.types = dict(TYPES)
+        return lab
+
+    def seed(self, rows: Sequence[Row]) -> None:
+        """Let the source hold these rows."""
+        in_child(lambda: bool(self.lab().seed(TYPES, rows)) or "done")
+
+    def start(
+        self,
+        *,
+        token: str = TOKEN,
+        at: str = CRASHED,
+        pause: int = 0,
+        moment: str = "",
+        idle: tuple[str, ...] = IDLE,
+        **fields: Any,
+    ) -> Driver:
+        """A process that loads; it waits before the `pause`th thing it does that begins with `moment`."""
+
+        def work(channel: Any) -> Outcome:
+            lab, gate = self.lab(**fields), Gate(channel, pause, moment)
+            if pause:
+                watch_statements(lab, gate, idle)
+                watch_steps(lab, gate)
+            outcome = load(lab, token, at)
+            gate.event("the end of the run")
+            return outcome
+
+        return Driver(work)
+
+    def is_stuck(self, driver: Driver) -> bool:
+        """Wait until the driver has ended or waits for a lock; tells whether it waits."""
+
+        def decided() -> bool:
+            driver.wait(0.003)
+            return driver.ended or self.database.waiting() > 0
+
+        wait_until(decided)
+        return not driver.ended
+
+    @contextmanager
+    def rival(self) -> Iterator[Rival]:
+        """Somebody else's transaction, which changes no value and is undone at the end."""
+        connection = self.database.rival()
+        try:
+            yield Rival(connection, is_postgres=self.database.name == "postgres")
+        finally:
+            connection.close()
+
+
+class Rival:
+    """A transaction that disturbs."""
+
+    def __init__(self, connection: Any, *, is_postgres: bool) -> None:
+        self._connection, self._is_postgres = connection, is_postgres
+
+    def hold(self, sql: str, *, patient: bool = True) -> None:
+        """Take locks. Only who is impatient looks for a deadlock, and gives way."""
+        if self._is_postgres:
+            self._connection.execute(f"SET deadlock_timeout = '{f'{PATIENCE_SECONDS}s' if patient else '5ms'}'")
+        self._connection.execute(sql)
+
+    def ask(self, sql: str) -> bool:
+        """Ask for more locks; tells whether the server refused them. The transaction ends."""
+        refused = False
+        try:
+            self._connection.execute(sql)
+        except Exception:  # noqa: BLE001 - what the driver of either database raises
+            refused = True
+        self._connection.rollback()
+        return refused
+
+
+def load(lab: Lab, token: str, at: str) -> Outcome:
+    """Run the pipeline; a failure that is ours is an outcome, any other is a mistake."""
+    try:
+        result = lab.run(at=at, token=token)
+    except FlowError as error:
+        return Outcome(type(error).__name__, transient=error.transient, text=str(error))
+    return Outcome("success", replayed=bool(result.get("replayed")))
