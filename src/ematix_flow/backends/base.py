@@ -243,8 +243,11 @@ class Ledger(ABC):
         """Let `pipeline` go on from here, or with None from the beginning."""
 
     @abstractmethod
-    def last_instant(self, table: TableRef) -> datetime | None:
-        """The `now` of the newest committed load into `table`, so that time never goes backwards."""
+    def last_instant(self, table: TableRef, *, pipeline: str | None = None) -> datetime | None:
+        """The `now` of the newest committed load into `table`, of anybody or of one pipeline.
+
+        It only grows: time never goes backwards, and a run can tell that another one has overtaken it.
+        """
 
     @abstractmethod
     def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:

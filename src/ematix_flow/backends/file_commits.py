@@ -79,6 +79,8 @@ class LogState:
     tokens: dict[str, int] = field(default_factory=dict)
     bookmarks: dict[str, tuple[Bookmark, datetime]] = field(default_factory=dict)
     instant: datetime | None = None
+    instants: dict[str, datetime] = field(default_factory=dict)
+    """When each pipeline committed last."""
     checkpoint: int = 0
     """The newest commit that a checkpoint covers."""
 
@@ -94,6 +96,7 @@ class LogState:
         if entry.bookmark is not None:
             self.bookmarks[entry.bookmark.pipeline] = entry.bookmark, entry.instant
         self.instant = entry.instant if self.instant is None else max(self.instant, entry.instant)
+        self.instants[entry.run.pipeline] = entry.instant
 
 
 @dataclass(frozen=True)
@@ -326,6 +329,7 @@ def _state_to_json(state: LogState) -> dict[str, object]:
             {**_bookmark_to_json(bookmark), "instant": at.isoformat()} for bookmark, at in state.bookmarks.values()
         ],
         "instant": state.instant and state.instant.isoformat(),
+        "instants": {pipeline: at.isoformat() for pipeline, at in state.instants.items()},
     }
 
 
@@ -336,6 +340,8 @@ def _state_from_json(data: Mapping[str, Any]) -> LogState:
         at = datetime.fromisoformat(kept.pop("instant"))
         state.bookmarks[kept["pipeline"]] = Bookmark(**kept), at
     state.instant = datetime.fromisoformat(data["instant"]) if data["instant"] else None
+    # Logs of an older version know the newest instant of all only.
+    state.instants = {pipeline: datetime.fromisoformat(at) for pipeline, at in data.get("instants", {}).items()}
     return state
 
 

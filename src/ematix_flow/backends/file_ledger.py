@@ -78,8 +78,10 @@ class FileLedger(Ledger):
         }
         write_atomically(self._home / "bookmarks" / _document(pipeline), json.dumps(document))
 
-    def last_instant(self, table: TableRef) -> datetime | None:
+    def last_instant(self, table: TableRef, *, pipeline: str | None = None) -> datetime | None:
         """The newest `now` that was committed into `table`, or at which a bookmark was set: the next is later."""
+        if pipeline is not None:
+            return self._log_of(table).state().instants.get(pipeline)
         instants = [at for path in (self._home / "bookmarks").glob("*.json") for _, at in _set_at(path)]
         committed = self._log_of(table).state().instant
         return max(instants if committed is None else [*instants, committed], default=None)

@@ -57,6 +57,8 @@ class Space:
     lock: threading.Lock = field(default_factory=threading.Lock)
     tables: dict[TableRef, Stored] = field(default_factory=dict)
     tokens: set[str] = field(default_factory=set)
+    instants: dict[tuple[TableRef, str], datetime] = field(default_factory=dict)
+    """When a pipeline committed into a table last."""
     bookmarks: dict[str, Bookmark] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
 
@@ -197,8 +199,10 @@ class MemoryLedger(Ledger):
             if bookmark is not None:
                 self._space.bookmarks[pipeline] = replace(bookmark, updated_at=at)
 
-    def last_instant(self, table: TableRef) -> datetime | None:
+    def last_instant(self, table: TableRef, *, pipeline: str | None = None) -> datetime | None:
         """The newest `now` that was committed into `table`."""
+        if pipeline is not None:
+            return self._space.instants.get((table, pipeline))
         stored = self._space.tables.get(table)
         return stored.instant if stored else None
 
@@ -279,6 +283,7 @@ class MemoryLoad(Load):
             before = self._before.instant if self._before else None
             instant = self.commit.now if before is None else max(before, self.commit.now)
             self._space.tables[self._ref] = Stored(rows, self._columns, self._unique, version, instant)
+            self._space.instants[self._ref, run.pipeline] = instant
             self._space.tokens.add(self.commit.token)
             self._space.runs[run.run_id] = run
             if bookmark is not None:

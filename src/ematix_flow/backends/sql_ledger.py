@@ -121,9 +121,11 @@ class SqlLedger(Ledger):
             self._prepare(connection)
             self._replace_bookmark(connection, pipeline, bookmark, at)
 
-    def last_instant(self, table: TableRef) -> datetime | None:
+    def last_instant(self, table: TableRef, *, pipeline: str | None = None) -> datetime | None:
         """The newest `now` that was committed into `table`."""
         where = {"target_schema": table.schema, "target_table": table.name}
+        if pipeline is not None:
+            where["pipeline_name"] = pipeline
         rows = self._select(LOADS, ("loaded_at",), where, order="loaded_at", limit=1)
         return _instant(rows[0][0]) if rows else None
 

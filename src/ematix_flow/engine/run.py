@@ -94,6 +94,8 @@ class _Execution:
         self.token = f"{self.pipeline.name}/{self.ref}/{token or self.run_id}"
         self.drift: tuple[str, ...] = ()
         self.bookmark: Bookmark | None = None
+        self.before: datetime | None = None
+        """When the pipeline committed last, before this run looked at the source."""
 
     def run(self, after: After | None) -> RunResult:
         """The documented outcome, or the error after its record was written."""
@@ -105,6 +107,7 @@ class _Execution:
             with held, self.systems.workshop.bench(), spark_errors():
                 if not self.dry_run:
                     self.target.ledger.start(run)
+                self.before = self._last_load()
                 self.bookmark = self._read_bookmark()
                 run = replace(run, bookmark_before=self.bookmark.value if self.bookmark else None)
                 result = self._load(run)
@@ -149,16 +152,22 @@ class _Execution:
         return self._result(finished, finished.rows, status="dry_run" if self.dry_run else "success")
 
     def _refuse_overtaken(self, commit: Commit) -> None:
-        """The bookmark and the instant were read before the load held the table: nobody may have moved them since."""
+        """What was read before the load held the table may be old: then newer rows stay, and this run gives way."""
         ledger = self.target.ledger
         last = ledger.last_instant(self.ref)
         moved = self.pipeline.incremental_column is not None and ledger.bookmark(self.pipeline.name) != self.bookmark
-        if moved or (last is not None and last >= commit.now):
+        if moved or self._last_load() != self.before or (last is not None and last >= commit.now):
             raise ConflictError(
                 f"pipeline {self.pipeline.name!r}: another load into {self.ref} committed first",
                 hint="run again: the load starts from what the other one left",
                 declared_at=self.pipeline.declared_at,
             )
+
+    def _last_load(self) -> datetime | None:
+        """When this pipeline committed last; no matter where the load itself reads the source."""
+        if self.plan.way == "pushed":
+            return None
+        return self.target.ledger.last_instant(self.ref, pipeline=self.pipeline.name)
 
     def _schema(self) -> SchemaChange | None:
         load = self.plan.load
