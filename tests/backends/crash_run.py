@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -364,11 +365,15 @@ def load_modules() -> None:
     """What every child needs: loaded here once, while nothing is open yet."""
     for name in ("duckdb", "pyarrow", "pyarrow.parquet", "pgpq", "adbc_driver_postgresql.dbapi", "sqlglot.optimizer"):
         import_module(name)
-    for name in ("duckdb", "sqlite", "postgres"):
+    for name in ("duckdb", "sqlite", "postgres", "mysql"):
         import_module(f"sqlglot.dialects.{name}")
         import_module(f"ematix_flow.backends.{name}")
     for name in ("engine.plan", "engine.run", "engine.source", "strategies.scd2"):
         import_module(f"ematix_flow.{name}")
+    # The driver of MySQL would read all certificates of this machine anew for every connection.
+    connection = import_module("pymysql.connections").Connection
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    connection._create_ssl_ctx = lambda *_: context
 
 
 def main(path: Route, system: str, name: str, folder: str, server: str = "") -> None:

@@ -12,7 +12,6 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from typing import Any
 
 from tests.backends.crash_run import load_modules
@@ -123,6 +122,4 @@ def line(name: str, database: str, verdicts: Sequence[Verdict]) -> str:
 
 
 if __name__ == "__main__":
-    for name in ("pymysql", "sqlglot.dialects.mysql", "ematix_flow.backends.mysql"):
-        import_module(name)
     sys.exit(main(sys.argv[1:]))

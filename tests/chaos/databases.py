@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ematix_flow.connections import MySQLConnection, PostgresConnection
 from ematix_flow.spec.connection import Connection
@@ -16,7 +16,9 @@ from tests.backends.lab import System
 from tests.chaos.processes import PATIENCE_SECONDS
 from tests.servers import MariaDB, Postgres
 
-OWN = ("raw.rows", "shop.customer", "ematix_flow.loads", "ematix_flow.run_history", "ematix_flow.watermarks")
+Ask = Callable[[str], list[tuple[Any, ...]]]
+TARGET, LOADS = "shop.customer", "ematix_flow.loads"
+OWN = ("raw.rows", TARGET, LOADS, "ematix_flow.run_history", "ematix_flow.watermarks")
 """All tables that may be left after a run."""
 
 
@@ -26,7 +28,15 @@ class Database(ABC):
     SCHEMAS = ("raw", "shop", "ematix_flow")
     makes_early = False
     """Whether a table is made before the transaction, so that it may be left without rows."""
-    LOCK_TABLE = "LOCK TABLE shop.customer IN ACCESS EXCLUSIVE MODE"
+    DROP: ClassVar[str]
+    """Removes a schema."""
+    LOCK_TABLE: ClassVar[str]
+    SESSIONS: ClassVar[str]
+    """All other sessions."""
+    WAITING: ClassVar[str]
+    """Those that wait for a lock."""
+    TABLES: ClassVar[str]
+    """Every table on the server that is not its own, temporary ones too where it tells."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,28 +50,18 @@ class Database(ABC):
         """How loads get in."""
 
     @abstractmethod
+    def ask(self) -> AbstractContextManager[Ask]:
+        """What answers queries, each by itself, through one connection."""
+
     def wipe(self) -> None:
         """Remove all that a run has left."""
+        with self.ask() as ask:
+            for schema in self.SCHEMAS:
+                ask(self.DROP.format(schema))
 
     @abstractmethod
     def cut(self) -> None:
         """Let the server end every other session."""
-
-    @abstractmethod
-    def sessions(self) -> int:
-        """How many other sessions there are."""
-
-    @abstractmethod
-    def waiting(self) -> int:
-        """How many sessions wait for a lock."""
-
-    @abstractmethod
-    def tables(self) -> set[str]:
-        """Every table on the server that is not its own, temporary ones too where it tells."""
-
-    @abstractmethod
-    def select(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
 
     @abstractmethod
     def rival(self) -> Any:
@@ -81,15 +81,24 @@ class Database(ABC):
 
     def settle(self) -> None:
         """Wait until nothing of dead drivers is at work: the server undoes what they left open."""
-        assert wait_until(lambda: self.sessions() == 0), "the server still works for somebody"
-
-    def exists(self) -> bool:
-        """Whether the target is there."""
-        return "shop.customer" in self.tables()
+        with self.ask() as ask:
+            assert wait_until(lambda: not ask(self.SESSIONS)), "the server still works for somebody"
 
 
 class PostgresDatabase(Database):
     """A PostgreSQL server whose commits outlive it."""
+
+    DROP = "DROP SCHEMA IF EXISTS {} CASCADE"
+    LOCK_TABLE = "LOCK TABLE shop.customer IN ACCESS EXCLUSIVE MODE"
+    SESSIONS = (
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+        "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
+    WAITING = f"{SESSIONS} AND wait_event_type = 'Lock'"
+    TABLES = (
+        "SELECT nspname || '.' || relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace "
+        "WHERE relkind IN ('r', 'v', 'm') AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
+    )
 
     def __init__(self) -> None:
         super().__init__("postgres")
@@ -99,29 +108,20 @@ class PostgresDatabase(Database):
         options = "-csynchronous_commit%3Don%20-cdeadlock_timeout%3D150ms"
         return PostgresConnection(name, f"{self._server.url()}?options={options}", **fields)
 
-    def wipe(self) -> None:
-        self._execute(f"DROP SCHEMA IF EXISTS {', '.join(self.SCHEMAS)} CASCADE")
+    @contextmanager
+    def ask(self) -> Iterator[Ask]:
+        import psycopg
+
+        def answer(sql: str) -> list[Any]:
+            cursor = connection.execute(sql)  # type: ignore[call-overload]
+            return cursor.fetchall() if cursor.description else []
+
+        with psycopg.connect(self._server.url(), autocommit=True) as connection:
+            yield answer
 
     def cut(self) -> None:
-        self._execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {self._OTHERS}")
-
-    def sessions(self) -> int:
-        return int(self.select(f"SELECT COUNT(*) FROM pg_stat_activity WHERE {self._OTHERS}")[0][0])
-
-    def waiting(self) -> int:
-        waits = f"SELECT COUNT(*) FROM pg_stat_activity WHERE {self._OTHERS} AND wait_event_type = 'Lock'"
-        return int(self.select(waits)[0][0])
-
-    def tables(self) -> set[str]:
-        rows = self.select(
-            "SELECT nspname || '.' || relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace "
-            "WHERE relkind IN ('r', 'v', 'm') AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
-        )
-        return {str(name) for (name,) in rows}
-
-    def select(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._open() as connection:
-            return connection.execute(sql).fetchall()  # type: ignore[no-any-return]
+        with self.ask() as ask:
+            ask(f"SELECT pg_terminate_backend(pid) FROM ({self.SESSIONS}) AS others")
 
     def rival(self) -> Any:
         import psycopg
@@ -137,68 +137,49 @@ class PostgresDatabase(Database):
     def remove(self) -> None:
         self._server.remove()
 
-    def _execute(self, sql: str) -> None:
-        with self._open() as connection:
-            connection.execute(sql)
-
-    def _open(self) -> Any:
-        import psycopg
-
-        return psycopg.connect(self._server.url(), autocommit=True)
-
-    _OTHERS = "datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-
 
 class MySQLDatabase(Database):
     """A MariaDB server."""
 
     makes_early = True
+    DROP = "DROP DATABASE IF EXISTS {}"
     LOCK_TABLE = "LOCK TABLES shop.customer WRITE"
+    SESSIONS = "SELECT id FROM information_schema.processlist WHERE user = 'flow' AND id <> CONNECTION_ID()"
+    WAITING = (
+        f"{SESSIONS} AND (state LIKE 'Waiting for%' OR state = 'User lock') "
+        "UNION ALL SELECT trx_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+    )
+    TABLES = (
+        "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables "
+        "WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
+    )
 
     def __init__(self) -> None:
         super().__init__("mysql")
         self._server = MariaDB()
-        self._execute("CREATE DATABASE lab0")
+        with self.ask() as ask:
+            ask("CREATE DATABASE lab0")
 
     def connection(self, name: str, **fields: Any) -> MySQLConnection:
         return MySQLConnection(name, self._server.url(), **fields)
 
-    def wipe(self) -> None:
-        for schema in self.SCHEMAS:
-            self._execute(f"DROP DATABASE IF EXISTS {schema}")
+    @contextmanager
+    def ask(self) -> Iterator[Ask]:
+        with self.rival() as connection:
+            yield lambda sql: list(connection.execute(sql))
 
     def cut(self) -> None:
-        for (process,) in self.select(f"SELECT id {self._OTHERS}"):
-            # It may have ended by itself meanwhile.
-            self._execute(f"BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR 1094 BEGIN END; KILL {process}; END")
-
-    def sessions(self) -> int:
-        return int(self.select(f"SELECT COUNT(*) {self._OTHERS}")[0][0])
-
-    def waiting(self) -> int:
-        rows = self.select(
-            "SELECT (SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT') "
-            f"+ (SELECT COUNT(*) {self._OTHERS} AND (state LIKE 'Waiting for%' OR state = 'User lock'))"
-        )
-        return int(rows[0][0])
-
-    def tables(self) -> set[str]:
-        rows = self.select(
-            "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables "
-            "WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
-        )
-        return {str(name) for (name,) in rows}
-
-    def select(self, sql: str) -> list[tuple[Any, ...]]:
-        with self.rival() as connection, connection.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
+        with self.ask() as ask:
+            for (process,) in ask(self.SESSIONS):
+                # It may have ended by itself meanwhile.
+                ask(f"BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR 1094 BEGIN END; KILL {process}; END")
 
     def rival(self) -> Any:
         import pymysql
 
         server = self._server
-        return _Rival(pymysql.connect(host="127.0.0.1", port=server.port, user=server.USER, password="flow"))
+        address = {"host": "127.0.0.1", "port": server.port, "user": server.USER, "password": "flow"}
+        return _Rival(pymysql.connect(**address, ssl_disabled=True))
 
     def fall(self) -> None:
         self._server.stop()
@@ -209,12 +190,6 @@ class MySQLDatabase(Database):
     def remove(self) -> None:
         self._server.remove()
 
-    def _execute(self, sql: str) -> None:
-        with self.rival() as connection:
-            connection.execute(sql)
-
-    _OTHERS = "FROM information_schema.processlist WHERE user = 'flow' AND id <> CONNECTION_ID()"
-
 
 class _Rival:
     """PyMySQL's connection with the few words of psycopg's."""
@@ -222,9 +197,10 @@ class _Rival:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def execute(self, sql: str) -> None:
+    def execute(self, sql: str) -> Sequence[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
             cursor.execute(sql)
+            return cursor.fetchall()  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)

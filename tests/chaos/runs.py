@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.backends.lab import Lab
 from tests.backends.store import Row
-from tests.chaos.databases import OWN, Database
+from tests.chaos.databases import LOADS, OWN, TARGET, Database
 from tests.chaos.faults import FAULTS, WHEEL, Strike
 from tests.chaos.processes import Outcome, in_child
 from tests.chaos.scenario import TYPES, Scenario, choose, difference, expected, said
@@ -25,7 +25,7 @@ class State:
 
     rows: list[Row]
     bookmark: str | None
-    exists: bool
+    tables: set[str]
     tokens: dict[str, str]
     """The ids of committed runs, by their tokens."""
     history: dict[str, str]
@@ -37,7 +37,6 @@ class Seen:
     """What the fault left, what must be there, and what the next runs made of it."""
 
     left: State
-    tables: set[str]
     after: list[str]
     repaired: list[str]
     """The rows after the next run, where the one that met the fault has left nothing."""
@@ -105,21 +104,21 @@ def prepare(stage: Stage) -> tuple[State, float]:
 
 def state_of(lab: Lab, database: Database) -> State:
     """What is in the database."""
-    with lab.target.hold():
+    target: Any = lab.target
+    with target.hold():
         bookmark = lab.bookmark()
         history = {run.run_id: run.status for run in lab.runs()}
+        tables = {str(name) for (name,) in target.evaluate(database.TABLES)}
+        tokens = target.evaluate("SELECT token, run_id FROM ematix_flow.loads") if LOADS in tables else ()
         rows = lab.table()
-    tokens: dict[str, str] = {}
-    if "ematix_flow.loads" in database.tables():
-        found = database.select("SELECT token, run_id FROM ematix_flow.loads")
-        tokens = {str(token).rpartition("/")[2]: str(run_id) for token, run_id in found}
-    return State(rows, None if bookmark is None else bookmark.value, database.exists(), tokens, history)
+    by_token = {str(token).rpartition("/")[2]: str(run_id) for token, run_id in tokens}
+    return State(rows, None if bookmark is None else bookmark.value, tables, by_token, history)
 
 
 def look(stage: Stage, strike: Strike, before: State) -> Seen:
     """What is left, and what two more runs with the token of the load make of it."""
     lab, scenario = stage.lab(), stage.scenario
-    left, tables = state_of(lab, stage.database), stage.database.tables()
+    left = state_of(lab, stage.database)
     incoming, at = (scenario.newer, RIVAL) if strike.newer else (scenario.rows, CRASHED)
     after = expected(lab, scenario, before.rows, incoming, at)
     repaired = expected(lab, scenario, before.rows, incoming, NEXT)
@@ -128,7 +127,7 @@ def look(stage: Stage, strike: Strike, before: State) -> Seen:
     once_more = load(lab, TOKEN, LAST)
     last = state_of(lab, stage.database)
     folders = [each.name for each in stage.folder.glob("scratch/*")]
-    return Seen(left, tables, said(after), said(repaired), again, final, once_more, last, folders)
+    return Seen(left, said(after), said(repaired), again, final, once_more, last, folders)
 
 
 def judge(scenario: Scenario, database: Database, strike: Strike, before: State, seen: Seen) -> Any:
@@ -140,10 +139,10 @@ def judge(scenario: Scenario, database: Database, strike: Strike, before: State,
         yield f"with the tokens {sorted(tokens)}, the rows are torn: {different}"
     if left.bookmark != (_bookmark(scenario, strike) if tokens else before.bookmark):
         yield f"the bookmark was {left.bookmark!r} with the tokens {sorted(tokens)}"
-    if not tokens and left.exists != before.exists and not (database.makes_early and left.exists):
+    if not tokens and not database.makes_early and TARGET in left.tables - before.tables:
         yield "a table was left that no committed load has made"
-    if seen.tables - {*OWN}:
-        yield f"tables were left: {sorted(seen.tables - {*OWN})}"
+    if left.tables - {*OWN}:
+        yield f"tables were left: {sorted(left.tables - {*OWN})}"
     yield from _records(left, "before the next run")
     yield from _outcomes(scenario, strike, left)
     yield from _next_runs(seen, bool(tokens), _bookmark(scenario, strike))

@@ -68,11 +68,13 @@ class Stage:
     def is_stuck(self, driver: Driver) -> bool:
         """Wait until the driver has ended or waits for a lock; tells whether it waits."""
 
-        def decided() -> bool:
-            driver.wait(0.003)
-            return driver.ended or self.database.waiting() > 0
+        with self.database.ask() as ask:
 
-        wait_until(decided)
+            def is_decided() -> bool:
+                driver.wait(0.005)
+                return driver.ended or bool(ask(self.database.WAITING))
+
+            wait_until(is_decided)
         return not driver.ended
 
     @contextmanager
