@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import signal
 import sys
 import traceback
 from collections import Counter
@@ -56,18 +57,21 @@ def work_all(jobs: Sequence[Job], names: tuple[str, ...], workers: int) -> Itera
     for job in [*jobs, *(None for _ in team)]:
         todo.put(job)
     left = len(team)
-    while left:
-        answer = done.get()
-        if answer is None:
-            left -= 1
-        else:
-            yield answer
-    for worker in team:
-        worker.join()
+    try:
+        while left:
+            answer = done.get()
+            if answer is None:
+                left -= 1
+            else:
+                yield answer
+    finally:
+        for worker in team:
+            worker.terminate() if left else worker.join()
 
 
 def work(todo: Any, done: Any, names: tuple[str, ...]) -> None:
-    """Take jobs until there are none left."""
+    """Take jobs until there are none left; servers are stopped whatever happens."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         with opened(names) as databases:
             while (job := todo.get()) is not None:

@@ -31,6 +31,10 @@ class Database(ABC):
     DROP: ClassVar[str]
     """Removes a schema."""
     LOCK_TABLE: ClassVar[str]
+    STUBBORN: ClassVar[str]
+    """Lets others give way in a deadlock."""
+    MEEK: ClassVar[str]
+    """Gives way in a deadlock."""
     SESSIONS: ClassVar[str]
     """All other sessions."""
     WAITING: ClassVar[str]
@@ -90,6 +94,9 @@ class PostgresDatabase(Database):
 
     DROP = "DROP SCHEMA IF EXISTS {} CASCADE"
     LOCK_TABLE = "LOCK TABLE shop.customer IN ACCESS EXCLUSIVE MODE"
+    # Who looks for a deadlock first finds it, and gives way.
+    STUBBORN = "SET deadlock_timeout = '1h'"
+    MEEK = "SET deadlock_timeout = '5ms'"
     SESSIONS = (
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
         "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
@@ -144,6 +151,12 @@ class MySQLDatabase(Database):
     makes_early = True
     DROP = "DROP DATABASE IF EXISTS {}"
     LOCK_TABLE = "LOCK TABLES shop.customer WRITE"
+    # Who has changed more rows may go on.
+    STUBBORN = (
+        "INSERT INTO lab0.weight WITH RECURSIVE number AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM number "
+        "WHERE n < 900) SELECT n FROM number"
+    )
+    MEEK = "DO 0"
     SESSIONS = "SELECT id FROM information_schema.processlist WHERE user = 'flow' AND id <> CONNECTION_ID()"
     WAITING = (
         f"{SESSIONS} AND (state LIKE 'Waiting for%' OR state = 'User lock') "
@@ -151,7 +164,7 @@ class MySQLDatabase(Database):
     )
     TABLES = (
         "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables "
-        "WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
+        "WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys', 'lab0')"
     )
 
     def __init__(self) -> None:
@@ -159,6 +172,7 @@ class MySQLDatabase(Database):
         self._server = MariaDB()
         with self.ask() as ask:
             ask("CREATE DATABASE lab0")
+            ask("CREATE TABLE lab0.weight (n INT)")
 
     def connection(self, name: str, **fields: Any) -> MySQLConnection:
         return MySQLConnection(name, self._server.url(), **fields)

@@ -12,7 +12,7 @@ from tests.chaos.stage import CRASHED, OTHER, RIVAL, TOKEN, Stage
 
 CHANGES = 24
 """About as many steps and statements that change something has a load."""
-STATEMENTS = 60
+STATEMENTS = 75
 """About as many steps and statements has a load."""
 
 
@@ -97,7 +97,7 @@ class Deadlock(Fault):
         assert stage.scenario.before is not None
         held = stage.dice.choice(stage.scenario.before)["id"]
         with stage.rival() as rival:
-            rival.hold(f"UPDATE shop.customer SET n = n WHERE id = {held}", patient=stage.dice.random() < 0.7)
+            rival.hold(f"UPDATE shop.customer SET n = n WHERE id = {held}", stubborn=stage.dice.random() < 0.7)
             driver = stage.start(lock_timeout=3)
             moment = "the load passed by"
             if stage.is_stuck(driver):

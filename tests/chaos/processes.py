@@ -11,7 +11,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 Answer = TypeVar("Answer")
 
 
@@ -52,6 +52,8 @@ class Driver:
             _be_child(theirs, work)
         theirs.close()
         self._ended = False
+        self.status = 0
+        """How the process ended, as `waitpid` tells it."""
         self.answer: Any = None
 
     def wait(self, seconds: float = PATIENCE_SECONDS) -> str | None:
@@ -94,15 +96,16 @@ class Driver:
         return self.answer
 
     def _reap(self) -> None:
-        os.waitpid(self.pid, 0)
+        _, self.status = os.waitpid(self.pid, 0)
         self._channel.close()
         self._ended = True
 
 
 def in_child(work: Callable[[], Answer]) -> Answer:
     """What `work` gives, done by a process of its own."""
-    answer: Answer | None = Driver(lambda _: work()).end()
-    if answer is None:
+    child = Driver(lambda _: work())
+    answer: Answer = child.end()
+    if child.status:
         raise RuntimeError("a child failed; its error is above")
     return answer
 

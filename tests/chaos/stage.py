@@ -10,11 +10,12 @@ from typing import Any
 
 from ematix_flow.errors import FlowError
 from tests.backends.conftest import BY_NAME
-from tests.backends.crash_run import IDLE, no_spark, watch_statements, watch_steps
+from tests.backends.crash_run import no_spark
 from tests.backends.lab import Lab, Lane
 from tests.backends.store import Row
+from tests.backends.watch import IDLE, watch_statements, watch_steps
 from tests.chaos.databases import Database, wait_until
-from tests.chaos.processes import PATIENCE_SECONDS, Driver, Gate, Outcome, in_child
+from tests.chaos.processes import Driver, Gate, Outcome, in_child
 from tests.chaos.scenario import TYPES, Scenario
 
 FIRST, CRASHED, RIVAL, NEXT, LAST = "09:00", "10:00", "10:30", "11:00", "12:00"
@@ -40,7 +41,7 @@ class Stage:
 
     def seed(self, rows: Sequence[Row]) -> None:
         """Let the source hold these rows."""
-        in_child(lambda: bool(self.lab().seed(TYPES, rows)) or "done")
+        in_child(lambda: self.lab().seed(TYPES, rows))
 
     def start(
         self,
@@ -82,7 +83,7 @@ class Stage:
         """Somebody else's transaction, which changes no value and is undone at the end."""
         connection = self.database.rival()
         try:
-            yield Rival(connection, is_postgres=self.database.name == "postgres")
+            yield Rival(connection, self.database)
         finally:
             connection.close()
 
@@ -90,13 +91,12 @@ class Stage:
 class Rival:
     """A transaction that disturbs."""
 
-    def __init__(self, connection: Any, *, is_postgres: bool) -> None:
-        self._connection, self._is_postgres = connection, is_postgres
+    def __init__(self, connection: Any, database: Database) -> None:
+        self._connection, self._database = connection, database
 
-    def hold(self, sql: str, *, patient: bool = True) -> None:
-        """Take locks. Only who is impatient looks for a deadlock, and gives way."""
-        if self._is_postgres:
-            self._connection.execute(f"SET deadlock_timeout = '{f'{PATIENCE_SECONDS}s' if patient else '5ms'}'")
+    def hold(self, sql: str, *, stubborn: bool = True) -> None:
+        """Take locks. In a deadlock, who is stubborn lets the other one give way."""
+        self._connection.execute(self._database.STUBBORN if stubborn else self._database.MEEK)
         self._connection.execute(sql)
 
     def ask(self, sql: str) -> bool:
