@@ -13,12 +13,13 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tests.backends.crash_run import load_modules
 from tests.chaos.databases import DATABASES, opened
-from tests.chaos.faults import FAULTS
-from tests.chaos.runs import Verdict, run, scenario_of, seeds_text
+from tests.chaos.runs import ALL, Verdict, run, scenario_of, seeds_text
+from tests.chaos.spark import cluster
 
 COLUMNS = ("runs", "committed", "rolled back", "replayed", "repaired", "wrong")
 Job = tuple[int, str]
@@ -29,8 +30,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     names = tuple(DATABASES) if options.database == "both" else (options.database,)
     jobs = [(seed, name) for seed in range(options.seed, options.seed + options.runs) for name in names]
+    through_spark = [(seed, name) for seed in range(options.seed, options.seed + options.spark) for name in names]
     load_modules()
-    verdicts = list(shown(work_all(jobs, names, options.jobs), len(jobs)))
+    verdicts = list(shown(work_all(jobs, names, options.jobs), len(jobs))) if jobs else []
+    if through_spark:
+        found = work_all(through_spark, names, 1, spark=True)
+        verdicts += shown(found, len(through_spark))
+    jobs += through_spark
     print(table(verdicts))
     wrong = sorted((each for each in verdicts if each.wrong), key=lambda each: each.scenario.seed)
     print(*seeds_text(wrong), sep="\n", end="\n" if wrong else "")
@@ -42,16 +48,17 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--runs", type=int, default=500, help="how many seeds, each on every chosen database")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--spark", type=int, default=0, help="how many seeds through Spark, which take seconds each")
     parser.add_argument("--database", choices=(*DATABASES, "both"), default="both")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="workers, each with servers of its own")
     return parser.parse_args(arguments)
 
 
-def work_all(jobs: Sequence[Job], names: tuple[str, ...], workers: int) -> Iterator[Verdict]:
+def work_all(jobs: Sequence[Job], names: tuple[str, ...], workers: int, *, spark: bool = False) -> Iterator[Verdict]:
     """The verdicts of all jobs, as they come."""
     fork = multiprocessing.get_context("fork")
     todo, done = fork.SimpleQueue(), fork.SimpleQueue()
-    team = [fork.Process(target=work, args=(todo, done, names)) for _ in range(min(workers, len(jobs)))]
+    team = [fork.Process(target=work, args=(todo, done, names, spark)) for _ in range(min(workers, len(jobs)))]
     for worker in team:
         worker.start()
     for job in [*jobs, *(None for _ in team)]:
@@ -69,16 +76,16 @@ def work_all(jobs: Sequence[Job], names: tuple[str, ...], workers: int) -> Itera
             worker.terminate() if left else worker.join()
 
 
-def work(todo: Any, done: Any, names: tuple[str, ...]) -> None:
+def work(todo: Any, done: Any, names: tuple[str, ...], spark: bool) -> None:
     """Take jobs until there are none left; servers are stopped whatever happens."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        with opened(names) as databases:
+        with opened(names) as databases, cluster() if spark else nullcontext() as session:
             while (job := todo.get()) is not None:
                 seed, name = job
-                scenario = scenario_of(seed, name)
+                scenario = scenario_of(seed, name, spark=spark)
                 try:
-                    done.put(run(scenario, databases[name]))
+                    done.put(run(scenario, databases[name], lambda: session))
                 except (RuntimeError, AssertionError, TimeoutError, OSError) as error:
                     traceback.print_exc()
                     done.put(Verdict(scenario, "", wrong=[f"the run could not be done: {error}"]))
@@ -104,7 +111,7 @@ def shown(verdicts: Iterable[Verdict], total: int) -> Iterator[Verdict]:
 def table(verdicts: Sequence[Verdict]) -> str:
     """One line for each kind of fault and database."""
     lines = [f"{'fault':24}{'database':>10}" + "".join(f"{name:>13}" for name in COLUMNS) + f"{'s per run':>13}"]
-    for name in FAULTS:
+    for name in ALL:
         for database in DATABASES:
             chosen = [each for each in verdicts if (each.scenario.fault, each.scenario.database) == (name, database)]
             if chosen:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.chaos.processes import Outcome
+from tests.chaos.scenario import Needs
+from tests.chaos.spark import AGAIN
 from tests.chaos.stage import CRASHED, OTHER, RIVAL, TOKEN, Stage
 
 CHANGES = 24
@@ -30,10 +32,7 @@ class Strike:
 class Fault(ABC):
     """Something that goes wrong while rows are loaded."""
 
-    reads_early = False
-    """It strikes between the reading of the rows and the load."""
-    meets_rows = False
-    """It needs a table with rows."""
+    needs = Needs()
 
     @abstractmethod
     def strike(self, stage: Stage) -> Strike:
@@ -91,7 +90,7 @@ class ServerFell(Fault):
 class Deadlock(Fault):
     """Somebody else holds a row that the load needs, and then asks for those that the load holds."""
 
-    meets_rows = True
+    needs = Needs(meets_rows=True)
 
     def strike(self, stage: Stage) -> Strike:
         assert stage.scenario.before is not None
@@ -109,7 +108,7 @@ class Deadlock(Fault):
 class LockTimeout(Fault):
     """Somebody else holds the table for longer than the load is willing to wait."""
 
-    meets_rows = True
+    needs = Needs(meets_rows=True)
 
     def strike(self, stage: Stage) -> Strike:
         with stage.rival() as rival:
@@ -145,7 +144,7 @@ class RivalWithAnotherToken(_Rival):
 class Zombie(Fault):
     """The driver stands still once it has read; another one brings newer rows; then the first goes on."""
 
-    reads_early = True
+    needs = Needs(reads_early=True)
 
     def strike(self, stage: Stage) -> Strike:
         driver = stage.start(pause=1, moment="StepFinished read", at=CRASHED)
@@ -158,6 +157,31 @@ class Zombie(Fault):
         return Strike(moment or "the end", ((TOKEN, driver.end()), (OTHER, other)), newer=True)
 
 
+class SparkDriverKilled(KilledAtStatement):
+    """The driver dies while rows come through Spark."""
+
+    needs = Needs(way="spark")
+
+
+class SparkZombie(Zombie):
+    """The driver stands still once Spark has the rows."""
+
+    needs = Needs(reads_early=True, way="spark")
+
+
+class FlawedTask(Fault):
+    """One task of Spark goes wrong, and Spark tries it again."""
+
+    def __init__(self, flaw: str) -> None:
+        self.needs = Needs(way="spark", flaw=flaw)
+
+    def strike(self, stage: Stage) -> Strike:
+        driver = stage.start()
+        outcome = driver.end()
+        assert stage.marker.with_name(f"{stage.marker.name}{AGAIN}").exists(), f"no task was tried again: {outcome}"
+        return Strike(f"a task that {self.needs.flaw}", ((TOKEN, outcome),))
+
+
 FAULTS: Mapping[str, Fault] = {
     "killed at a statement": KilledAtStatement(),
     "killed at some time": KilledAtSomeTime(),
@@ -168,6 +192,13 @@ FAULTS: Mapping[str, Fault] = {
     "rival, same token": RivalWithTheSameToken(),
     "rival, other token": RivalWithAnotherToken(),
     "zombie": Zombie(),
+}
+SPARK: Mapping[str, Fault] = {
+    "Spark: worker killed": FlawedTask("dies"),
+    "Spark: task failed": FlawedTask("fails"),
+    "Spark: executor killed": FlawedTask("loses its executor"),
+    "Spark: driver killed": SparkDriverKilled(),
+    "Spark: zombie": SparkZombie(),
 }
 WEIGHTS = {"killed at a statement": 11, "killed at some time": 6, "connection cut": 8, "server fell": 1, "deadlock": 5,
            "lock time-out": 1, "rival, same token": 4, "rival, other token": 4, "zombie": 5}  # fmt: skip

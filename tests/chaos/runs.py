@@ -5,18 +5,21 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.backends.crash_run import no_spark
 from tests.backends.lab import Lab
 from tests.backends.store import Row
 from tests.chaos.databases import LOADS, OWN, TARGET, Database
-from tests.chaos.faults import FAULTS, WHEEL, Strike
+from tests.chaos.faults import FAULTS, SPARK, WHEEL, Strike
 from tests.chaos.processes import Outcome, in_child
 from tests.chaos.scenario import TYPES, Scenario, choose, difference, expected, said
-from tests.chaos.stage import CRASHED, FIRST, LAST, NEXT, OTHER, RIVAL, TOKEN, Stage, load
+from tests.chaos.stage import CRASHED, FIRST, LAST, NEXT, OTHER, RIVAL, TOKEN, Stage
+
+ALL = {**FAULTS, **SPARK}
 
 
 @dataclass(frozen=True)
@@ -60,22 +63,22 @@ class Verdict:
     seconds: float = 0.0
 
 
-def scenario_of(seed: int, database: str) -> Scenario:
+def scenario_of(seed: int, database: str, *, spark: bool = False) -> Scenario:
     """What a seed has chosen."""
-    name = WHEEL[seed % len(WHEEL)]
-    fault = FAULTS[name]
-    return choose(seed, database, name, reads_early=fault.reads_early, meets_rows=fault.meets_rows)
+    names = tuple(SPARK) if spark else WHEEL
+    name = names[seed % len(names)]
+    return choose(seed, database, name, ALL[name].needs)
 
 
-def run(scenario: Scenario, database: Database) -> Verdict:
+def run(scenario: Scenario, database: Database, spark: Callable[[], Any] = no_spark) -> Verdict:
     """Do the run of a seed."""
     begun = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="flow-chaos-"))
     try:
         database.wipe()
-        stage = Stage(scenario, database, folder)
+        stage = Stage(scenario, database, folder, spark)
         before, stage.seconds = in_child(lambda: prepare(stage))
-        strike = FAULTS[scenario.fault].strike(stage)
+        strike = ALL[scenario.fault].strike(stage)
         database.settle()
         seen = in_child(lambda: look(stage, strike, before))
         wrong = list(judge(scenario, database.makes_early, strike, before, seen))
@@ -122,9 +125,9 @@ def look(stage: Stage, strike: Strike, before: State) -> Seen:
     incoming, at = (scenario.newer, RIVAL) if strike.newer else (scenario.rows, CRASHED)
     after = expected(lab, scenario, before.rows, incoming, at)
     repaired = expected(lab, scenario, before.rows, incoming, NEXT)
-    again = load(lab, TOKEN, NEXT)
+    again = stage.load(lab, TOKEN, NEXT)
     final = state_of(lab, stage.database)
-    once_more = load(lab, TOKEN, LAST)
+    once_more = stage.load(lab, TOKEN, LAST)
     last = state_of(lab, stage.database)
     folders = [each.name for each in stage.folder.glob("scratch/*")]
     return Seen(left, said(after), said(repaired), again, final, once_more, last, folders)
@@ -170,7 +173,7 @@ def _outcomes(scenario: Scenario, strike: Strike, left: State) -> Iterator[str]:
         yield f"two drivers say that they have brought the rows of one token: {brought}"
     for token, outcome in strike.outcomes:
         if outcome is None:
-            if not scenario.fault.startswith("killed"):
+            if "killed" not in scenario.fault:
                 yield "a driver died with an error that is not ours"
         elif outcome.status == "success" and token not in left.tokens:
             yield f"a driver says success, but its token {token!r} is not there"
@@ -209,5 +212,6 @@ def seeds_text(verdicts: Sequence[Verdict]) -> list[str]:
         scenario = verdict.scenario
         lines.append(f"seed {scenario.seed}, {scenario} (at: {verdict.moment})")
         lines += [f"    {each}" for each in verdict.wrong]
-        lines.append(f"    again: python -m tests.chaos --database {scenario.database} --seed {scenario.seed} --runs 1")
+        count = "--runs 0 --spark 1" if scenario.fault in SPARK else "--runs 1"
+        lines.append(f"    again: python -m tests.chaos --database {scenario.database} --seed {scenario.seed} {count}")
     return lines

@@ -30,6 +30,19 @@ STAMPS = ("_loaded_at", "_batch_id")
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a fault asks of the run that meets it."""
+
+    reads_early: bool = False
+    """Rows that are read before the load opens."""
+    meets_rows: bool = False
+    """A table with rows."""
+    way: Route | None = None
+    flaw: str = ""
+    """What goes wrong within Spark while it makes the rows."""
+
+
+@dataclass(frozen=True)
 class Scenario:
     """One run: all that a seed has chosen."""
 
@@ -45,6 +58,7 @@ class Scenario:
     rows: tuple[Row, ...]
     newer: tuple[Row, ...]
     """What the source holds when somebody else reads it later."""
+    flaw: str = ""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -65,18 +79,16 @@ class Scenario:
         return f"{self.fault}: {self.mode}, {way}, {self.database}" + (", first load" if self.before is None else "")
 
 
-def choose(seed: int, database: str, fault: str, *, reads_early: bool, meets_rows: bool) -> Scenario:
-    """The run of a seed. Some faults need rows that are read before the load opens, or rows that are in the table."""
+def choose(seed: int, database: str, fault: str, needs: Needs) -> Scenario:
+    """The run of a seed."""
     dice = random.Random(f"{seed} {database}")
-    changing = [mode for mode in MODES if mode != "append"]
-    mode = dice.choice(changing if meets_rows else list(MODES))
-    way: Route = "copied" if reads_early else dice.choice(("pushed", "pushed", "copied"))
-    elsewhere = way == "copied" and (reads_early or dice.random() < 0.5)
+    mode = dice.choice(list(MODES))
+    way: Route = needs.way or ("copied" if needs.reads_early else dice.choice(("pushed", "pushed", "copied")))
+    elsewhere = way != "pushed" and not needs.flaw and (needs.reads_early or dice.random() < 0.5)
     before, rows, newer = _rows(dice, grows=mode == "append")
-    first = not meets_rows and dice.random() < 0.15
-    return Scenario(
-        seed, database, fault, mode, way, "sqlite" if elsewhere else None, None if first else before, rows, newer
-    )
+    first = not needs.meets_rows and dice.random() < 0.15
+    source = "sqlite" if elsewhere else None
+    return Scenario(seed, database, fault, mode, way, source, None if first else before, rows, newer, needs.flaw)
 
 
 def expected(lab: Lab, scenario: Scenario, before: Sequence[Row], incoming: Sequence[Row], at: str) -> list[Row]:

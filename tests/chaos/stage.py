@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ematix_flow.errors import FlowError
 from tests.backends.conftest import BY_NAME
-from tests.backends.crash_run import no_spark
 from tests.backends.lab import Lab, Lane
 from tests.backends.store import Row
 from tests.backends.watch import IDLE, watch_statements, watch_steps
 from tests.chaos.databases import Database, wait_until
 from tests.chaos.processes import Driver, Gate, Outcome, in_child
 from tests.chaos.scenario import TYPES, Scenario
+from tests.chaos.spark import flawed
 
 FIRST, CRASHED, RIVAL, NEXT, LAST = "09:00", "10:00", "10:30", "11:00", "12:00"
 TOKEN, OTHER = "the load that meets the fault", "the other load"
@@ -25,8 +25,9 @@ TOKEN, OTHER = "the load that meets the fault", "the other load"
 class Stage:
     """The place of one run."""
 
-    def __init__(self, scenario: Scenario, database: Database, folder: Path) -> None:
-        self.scenario, self.database, self.folder = scenario, database, folder
+    def __init__(self, scenario: Scenario, database: Database, folder: Path, spark: Callable[[], Any]) -> None:
+        self.scenario, self.database, self.folder, self.spark = scenario, database, folder, spark
+        self.marker = folder / "went wrong"
         self.dice: random.Random = scenario.dice()
         self.seconds = 0.2
         """How long a load takes, about."""
@@ -35,7 +36,7 @@ class Stage:
         """The lab, for the process that asks; `fields` are those of the target's connection."""
         source = None if self.scenario.source is None else BY_NAME[self.scenario.source]
         lane = Lane(self.database.system(**fields), self.scenario.way, source)
-        lab = Lab(lane, self.folder, no_spark, **self.scenario.options)
+        lab = Lab(lane, self.folder, self.spark, **self.scenario.options)
         lab.types = dict(TYPES)
         return lab
 
@@ -60,11 +61,21 @@ class Stage:
             if pause:
                 watch_statements(lab, gate, idle)
                 watch_steps(lab, gate)
-            outcome = load(lab, token, at)
+            outcome = self.load(lab, token, at)
             gate.event("the end of the run")
             return outcome
 
         return Driver(work)
+
+    def load(self, lab: Lab, token: str, at: str) -> Outcome:
+        """Run the pipeline; a failure that is ours is an outcome, any other is a mistake."""
+        rows, flaw = self.scenario.rows, self.scenario.flaw
+        frame = {"sql": flawed(self.spark(), rows, flaw, self.marker)} if flaw else {}
+        try:
+            result = lab.run(at=at, token=token, **frame)
+        except FlowError as error:
+            return Outcome(type(error).__name__, transient=error.transient, text=str(error))
+        return Outcome("success", replayed=bool(result.get("replayed")))
 
     def is_stuck(self, driver: Driver) -> bool:
         """Wait until the driver has ended or waits for a lock; tells whether it waits."""
@@ -108,12 +119,3 @@ class Rival:
             refused = True
         self._connection.rollback()
         return refused
-
-
-def load(lab: Lab, token: str, at: str) -> Outcome:
-    """Run the pipeline; a failure that is ours is an outcome, any other is a mistake."""
-    try:
-        result = lab.run(at=at, token=token)
-    except FlowError as error:
-        return Outcome(type(error).__name__, transient=error.transient, text=str(error))
-    return Outcome("success", replayed=bool(result.get("replayed")))
