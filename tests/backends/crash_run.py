@@ -90,7 +90,9 @@ def look(
     On a server that nobody works on, what is there tells all: where it was seen before, what follows is known.
     """
     target: Any = lab.target
-    with target.hold() if catalog else nullcontext():
+    # To open a database may cost more than to read what is in it.
+    held = target.hold if lab.lane.system.pushed else nullcontext
+    with held():
         left, bookmark, exists = lab.table(), lab.bookmark(), lab.exists()
         history = [(run.status, run.error) for run in lab.runs()]
         mark = str((said(left), bookmark, history, target.evaluate(catalog))) if catalog else ""
@@ -100,8 +102,8 @@ def look(
     state = next((name for name, rows in states.items() if rows == said(left)), "between")
     again = lab.run(at=NEXT, token=TOKEN)
     final = said(expected(lab, scenario, before, CRASHED if state == "after" else NEXT))
-    table = lab.table()
-    records = [(run.status, run.error) for run in lab.runs()]
+    with held():
+        table, records = lab.table(), [(run.status, run.error) for run in lab.runs()]
     # One more run finds nothing to do; on other paths that costs too much to be asked at every point.
     repeats = scenario.options["mode"] != "truncate" and lab.lane.path == "pushed"
     if repeats:
