@@ -29,7 +29,8 @@ def main(arguments: Sequence[str]) -> int:
     """Do the runs, print what became of them; gives the exit code."""
     options = parse(arguments)
     names = tuple(DATABASES) if options.database == "both" else (options.database,)
-    jobs = [(seed, name) for seed in range(options.seed, options.seed + options.runs) for name in names]
+    seeds = [*range(options.seed, options.seed + options.runs), *options.also]
+    jobs = [(seed, name) for seed in seeds for name in names]
     through_spark = [(seed, name) for seed in range(options.seed, options.seed + options.spark) for name in names]
     load_modules()
     verdicts = list(shown(work_all(jobs, names, options.jobs), len(jobs))) if jobs else []
@@ -48,6 +49,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--runs", type=int, default=500, help="how many seeds, each on every chosen database")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--also", type=int, nargs="*", default=[], help="further seeds")
     parser.add_argument("--spark", type=int, default=0, help="how many seeds through Spark, which take seconds each")
     parser.add_argument("--database", choices=(*DATABASES, "both"), default="both")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="workers, each with servers of its own")
