@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from . import data
+from .mysql import mysql_section
 from .postgres import postgres_section
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -142,6 +143,7 @@ SECTIONS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
     "strategies": lambda arguments: strategy_tables(arguments.rows, arguments.repeat),
     "memory": lambda arguments: memory_table(arguments.large),
     "postgres": postgres_section,
+    "mysql": mysql_section,
 }
 
 
@@ -196,6 +198,10 @@ def _arguments() -> argparse.Namespace:
     group.add_argument("--pg-held", type=int, default=1_000_000, help="rows of the table that changes are merged into")
     group.add_argument("--pg-changes", type=int, default=100_000, help="rows that are merged")
     group.add_argument("--pg-small", type=int, default=10_000, help="rows of the small load")
+    group = parser.add_argument_group("mysql")
+    group.add_argument("--my-rows", type=int, default=1_000_000, help="rows of the bulk loads")
+    group.add_argument("--my-held", type=int, default=1_000_000, help="rows of the table that changes are merged into")
+    group.add_argument("--my-changes", type=int, default=100_000, help="rows that are merged")
     return parser.parse_args()
 
 

@@ -86,7 +86,7 @@ class _Bench:
         fill = "INSERT INTO mart.orders SELECT *, TIMESTAMPTZ '2026-05-01', gen_random_uuid() FROM raw.held"
         lines = [f"### {self.changes:,} changed rows merged into {self.held:,}", ""]
         found = self._figures(MERGE, self.held, prepare=[fill, "ANALYZE mart.orders"])
-        return [*lines, *_rates(MERGE, found, self.changes), *_spent(found["merge_ours"], 1)]
+        return [*lines, *rates(MERGE, found, self.changes), *_spent(found["merge_ours"], 1)]
 
     def _small(self) -> list[str]:
         self._make("target", "orders", orders_sql(self.small))
@@ -101,7 +101,7 @@ class _Bench:
         return [*lines, "", f"Ours takes {over:.3f} seconds more.", "", *_spent(ours, 9)]
 
     def _table(self, contenders: dict[str, str], rows: int, *, wide: bool) -> list[str]:
-        return _rates(contenders, self._figures(contenders, rows, wide=wide), rows)
+        return rates(contenders, self._figures(contenders, rows, wide=wide), rows)
 
     def _figures(
         self, contenders: dict[str, str], rows: int, *, wide: bool = False, prepare: list[str] | None = None
@@ -153,7 +153,7 @@ class _Bench:
             connection.execute(statement)
 
 
-def _rates(contenders: dict[str, str], found: dict[str, Any], rows: int) -> list[str]:
+def rates(contenders: dict[str, str], found: dict[str, Any], rows: int) -> list[str]:
     """Rows per second, each contender beside the first one, which is ours."""
     lines = [
         "| Contender | Seconds | Rows/s | Ours is faster by | Python MiB | Java MiB |",

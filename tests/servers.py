@@ -160,7 +160,8 @@ class MariaDB:
         program = self._program(
             f"--port={self.port}", "--bind-address=127.0.0.1", f"--socket={self.folder / 'socket'}", "--local-infile=1",
             "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=64M",
-            "--innodb-doublewrite=0", "--skip-ssl", "--character-set-server=utf8mb4",
+            "--innodb-doublewrite=0", "--innodb-flush-method=nosync", "--sync-frm=0", "--skip-ssl",
+            "--character-set-server=utf8mb4",
             f"--pid-file={self.folder / 'pid'}", f"--init-file={self.folder / 'users.sql'}", *options,
         )  # fmt: skip
         with (self.folder / "log").open("ab") as log:

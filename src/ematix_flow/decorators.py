@@ -54,19 +54,21 @@ class PipelineHandle:
     def __call__(self) -> RunResult:
         return self.run()
 
-    def run(self) -> RunResult:
-        """Load once, now."""
+    def run(self, *, token: str | None = None) -> RunResult:
+        """Load once, now; at most once for one token."""
         from .project import current_project
 
-        return current_project().run(self.pipeline)
+        return current_project().run(self.pipeline, token=token)
 
-    def sync(self, *, dry_run: bool = False, **overrides: Unpack[PipelineOptions]) -> RunResult:
+    def sync(
+        self, *, dry_run: bool = False, token: str | None = None, **overrides: Unpack[PipelineOptions]
+    ) -> RunResult:
         """Load once, now, with some options other than declared; the declaration stays as it is."""
         from .project import current_project
 
         options: PipelineOptions = {**self._options, **overrides}
         record = build_declaration(self.pipeline.function, options, self.pipeline.declared_at)
-        return current_project().run(record, dry_run=dry_run)
+        return current_project().run(record, token=token, dry_run=dry_run)
 
     def preview(self) -> PreviewResult:
         """The plan, without opening any connection."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = ["Bus", "Event", "Listener", "RunFinished", "RunStarted", "StepFinished", "StepStarted"]
+__all__ = ["Bus", "Event", "Listener", "RunFinished", "RunStarted", "StepFinished", "StepProgress", "StepStarted"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,8 @@ class RunStarted(Event):
 
     mode: str
     path: str
+    way: str = ""
+    """How the rows go: `pushed`, `copied` or `spark`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,21 @@ class StepStarted(Event):
     """A step of the plan began."""
 
     step: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepProgress(Event):
+    """How far a copy of rows is; published twice a second at most, and once more when the copy ends."""
+
+    step: str
+    doing: str
+    """`reading` while rows leave their source, `writing` while they go into their target."""
+    rows: int | None
+    """None while nobody knows: the bytes between two databases of one kind are not looked into."""
+    bytes: int
+    """In the form in which the rows travel, which is not what they take on disk."""
+    parts_done: int
+    parts: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self, TypeVar, Unpack, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack, cast
 
 from .decorators import PipelineHandle, register_pipeline
-from .engine.explain import PreviewResult
-from .engine.handle import Handle
-from .engine.post import ParentContext
-from .engine.result import RunResult
-from .engine.source import Source
-from .engine.validate import ValidateResult
 from .errors import SpecTypeError
 from .project import current_project
 from .spec.connection import Connection
@@ -23,7 +18,14 @@ from .spec.origin import declared_at
 from .spec.pipeline import target_table
 from .spec.pipeline_data import Given, normalized_spec, pipeline_spec
 from .spec.registered import RegisteredTransform, ScheduledPipeline, build_scheduled
+from .spec.source import Source
 from .spec.table import ManagedTable
+
+if TYPE_CHECKING:
+    from .engine.explain import PreviewResult
+    from .engine.post import ParentContext
+    from .engine.result import RunResult
+    from .engine.validate import ValidateResult
 
 __all__ = [
     "ParentContext",
@@ -49,6 +51,15 @@ __all__ = [
 
 Function = TypeVar("Function", bound=Callable[[], object])
 
+_LATER = {"ParentContext": "post", "ValidateResult": "validate"}
+"""Records of the engine, which is loaded when one of them is first used, and their modules in it."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".engine.{_LATER[name]}", __package__), name)
+
 
 class Pipeline(PipelineHandle):
     """A pipeline written as data: its query is known, so there is no function; it runs like a decorated one.
@@ -72,7 +83,7 @@ class Pipeline(PipelineHandle):
             raise declared.error("a pipeline needs a name", hint="pass name=")
         own, table = (dict(target.options), target.table) if isinstance(target, Target) else ({}, target)
         if isinstance(source, Source):
-            if isinstance(source.connection, Handle):
+            if not isinstance(source.connection, str):
                 hint = "write Source('name', sql), or pass the handle to pipeline.sync"
                 raise declared.error("its source is an open handle", kind=SpecTypeError, hint=hint)
             if options.get("source_connection") is not None:

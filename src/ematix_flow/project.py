@@ -134,24 +134,25 @@ class Project:
         one result each, or PartialRunError where some have failed and the others were to go on.
         """
         from .engine.fan_out import run_parts
-        from .engine.post import check_steps
         from .engine.result import RunResult, call_scheduled
 
         if isinstance(declared, ScheduledPipeline):
             if dry_run:
                 raise no_plan(declared)
             return call_scheduled(declared)
-        if not (isinstance(declared, FanOut) and declared.continue_on_failure):
-            for part in declared.parts:
-                check_steps(self._referring(part), self.systems.of(part)[1], self._names())
+        goes_on = isinstance(declared, FanOut) and declared.continue_on_failure
+        for part in () if goes_on else declared.parts:
+            self._check_steps(part)
         answer = self._answer(declared, records=not dry_run)
         if isinstance(answer, dict):
             return RunResult(answer)
-        if isinstance(declared, Pipeline):
-            return self._run(self._planned(declared, answer), now=now, token=token, dry_run=dry_run)
-        return run_parts(
-            declared, lambda part: self._run(self._planned(part, answer), now=now, token=token, dry_run=dry_run)
-        )
+
+        def run(part: Pipeline) -> RunResult:
+            if goes_on:  # what is wrong with one target must not stop the others
+                self._check_steps(part)
+            return self._run(self._planned(part, answer), now=now, token=token, dry_run=dry_run)
+
+        return run(declared) if isinstance(declared, Pipeline) else run_parts(declared, run)
 
     def preview(self, declared: AnyPipeline) -> PreviewResult:
         """The plan as data; opens nothing and fills no reference, and notes what cannot be told that way."""
@@ -201,7 +202,7 @@ class Project:
                 sql = sql or plan.read.sql
                 validate_plan(plan, source, target, self.workshop, found)
             validate_steps(self._referring(part), target, self._names(), found)
-            prefix = "" if isinstance(declared, Pipeline) else f"{part.name.removeprefix(f'{declared.name}::')}: "
+            prefix = f"{declared.label(part)}: " if isinstance(declared, FanOut) else ""
             whole.errors += [f"{prefix}{text}" for text in found.errors]
             whole.notes += [f"{prefix}{text}" for text in found.notes]
         targets = ", ".join(dict.fromkeys(part.target_connection for part in declared.parts))
@@ -227,23 +228,10 @@ class Project:
         A system that cannot be read is an error, unless `on_unread` is there to be told its connection and why; it is
         an error still where no system can be read.
         """
-        wanted = self._recorded_names(pipeline)
-        records: list[Run] = []
-        unread: dict[str, FlowError] = {}
-        for connection, name in wanted:
-            if connection not in unread:
-                try:
-                    records += self.backend(connection).ledger.runs(pipeline=name, limit=limit)
-                except FlowError as error:
-                    unread[connection] = error
-        for connection, reason in unread.items():
-            if on_unread is None or unread.keys() == {each for each, _ in wanted}:
-                raise reason
-            on_unread(connection, reason)
-        if pipeline is not None and not records and pipeline not in self.registry.transforms:
+        found = self.systems.runs(self._recorded_names(pipeline), limit, on_unread)
+        if pipeline is not None and not found and pipeline not in self.registry.transforms:
             self.pipeline(pipeline)
-        once = {run.run_id: run for run in records}  # two connections may lead to one system
-        return sorted(once.values(), key=lambda run: run.started_at, reverse=True)[:limit]
+        return found
 
     def close(self) -> None:
         """Let go of every system, and of the Spark session if this project started it."""
@@ -311,11 +299,10 @@ class Project:
     def _run(
         self, plan: Plan, *, now: datetime | None = None, token: str | None = None, dry_run: bool = False
     ) -> RunResult:
-        from .engine.post import check_steps, run_steps
+        from .engine.post import run_steps
         from .engine.run import Systems, run_plan
 
         source, target = self.systems.of(plan.pipeline, plan.read.place)
-        check_steps(plan.pipeline, target, self._names())
         after = partial(run_steps, plan.pipeline, target, partial(self._refer, target))
         systems = Systems(source, target, self.workshop, self.bus)
         has_steps = bool(plan.pipeline.transforms_post)
@@ -327,11 +314,18 @@ class Project:
 
         told = ("rows_", "closed_", "watermark_before")
         try:
+            self._check_steps(plan.pipeline)
             result = self._run(plan, now=now, dry_run=True)
             counts = {name: count for name, count in result.items() if name.startswith(told)}
         except FlowError as error:
             counts = {"error": failure_text(error)}
         return explain(plan, *self.systems.of(plan.pipeline, plan.read.place), dry_run=counts)
+
+    def _check_steps(self, part: Pipeline) -> None:
+        """Refuse steps that cannot run, before anything is loaded."""
+        from .engine.post import check_steps
+
+        check_steps(self._referring(part), self.systems.of(part)[1], self._names())
 
     def _refer(self, target: Backend, name: str, parent: ParentContext) -> Mapping[str, object] | None:
         """Run what a step refers to: a transform on its own connection or the load's, or a whole pipeline."""

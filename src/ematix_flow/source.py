@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .engine.source import Source
+from .spec.source import Source
 
 __all__ = ["Source"]

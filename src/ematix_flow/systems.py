@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from .backends.connection import DuckDBConnection, ObjectStoreLocalConnection, SQLiteConnection
-from .backends.lake_connection import DeltaLocalConnection
 from .backends.workshop import Workshop
 from .config import Found, all_connections, find_connection
 from .errors import ConfigError, ConnectionLookupError, FlowError, MissingExtraError, RunError, UnsupportedError
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from .backends.base import Backend
     from .engine.handle import Handle
     from .spec.place import Place, Rows
+    from .spec.run import Run
 
 __all__ = ["UNTOLD", "Foreseen", "OpenSystems"]
 
@@ -99,6 +98,31 @@ class OpenSystems:
                 problem = problem or error
         return Foreseen(found[1] if named == pipeline.target_connection else found[0], found[1], problem)
 
+    def runs(
+        self,
+        wanted: Sequence[tuple[str, str | None]],
+        limit: int,
+        on_unread: Callable[[str, FlowError], None] | None = None,
+    ) -> list[Run]:
+        """What is recorded in each connection under each name, or under all of them, newest first.
+
+        A system that cannot be read is an error, unless `on_unread` is told of it and another one can be.
+        """
+        records: list[Run] = []
+        unread: dict[str, FlowError] = {}
+        for connection, name in wanted:
+            if connection not in unread:
+                try:
+                    records += self.backend(connection).ledger.runs(pipeline=name, limit=limit)
+                except FlowError as error:
+                    unread[connection] = error
+        for connection, reason in unread.items():
+            if on_unread is None or unread.keys() == {each for each, _ in wanted}:
+                raise reason
+            on_unread(connection, reason)
+        once = {run.run_id: run for run in records}  # two connections may lead to one system
+        return sorted(once.values(), key=lambda run: run.started_at, reverse=True)[:limit]
+
     def jar_groups(self) -> tuple[str, ...]:
         """The groups of jars that the systems need which are open, lent ones among them."""
         return tuple(sorted({group for each in (*self._opened, *self._backends.values()) for group in each.jars}))
@@ -169,11 +193,9 @@ class OpenSystems:
 
     def _placed(self, connection: Connection) -> Connection:
         """The connection with its relative path begun in the project's folder; it shows itself as declared."""
-        if not isinstance(
-            connection, DuckDBConnection | SQLiteConnection | ObjectStoreLocalConnection | DeltaLocalConnection
-        ):
+        field = connection.local_path
+        path = str(getattr(connection, field)) if field else ":memory:"
+        if path == ":memory:" or (path.startswith("${") and not connection.final):
             return connection
-        if connection.path == ":memory:" or (connection.path.startswith("${") and not connection.final):
-            return connection
-        path = self._folder / Path(connection.path).expanduser()
-        return replace(connection, path=str(path), shown=connection.redacted())
+        begun: dict[str, Any] = {field: str(self._folder / Path(path).expanduser())}
+        return replace(connection, **begun, shown=connection.redacted())

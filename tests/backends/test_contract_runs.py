@@ -28,7 +28,7 @@ def test_a_repeated_token_changes_nothing_and_says_so(load: Lab) -> None:
     load("id | v", "1 | a", token="day 1")
     before = load.snapshot()
     again = load("id | v", "2 | b", token="day 1")
-    assert (again.status, again.replayed) == ("success", True)
+    assert (again.status, again.replayed, again.rows_inserted) == ("success", True, 0)
     assert load.snapshot() == before
     assert load("id | v", "2 | b", token="day 2").rows_inserted == 1
     assert [run.status for run in load.runs()] == ["success"] * 3

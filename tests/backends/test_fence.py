@@ -38,7 +38,7 @@ def test_old_rows_never_replace_newer_ones(lab: Lab) -> None:
         lab(HEADER, "1 | newer", at="09:00")
 
     meanwhile(lab, overtake)
-    with pytest.raises(ConflictError, match=r"another load into shop\.customer committed first"):
+    with pytest.raises(ConflictError, match="committed first"):
         lab(HEADER, "1 | old", at="09:00")
     assert lab.rows() == [(1, "newer")]
     assert [run.status for run in lab.runs()].count("failed") == 1

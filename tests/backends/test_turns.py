@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import pytest
 
 from ematix_flow import BigInt, Project, Text, ematix, natural_key, pk
-from ematix_flow.backends.sql_ledger import SqlLedger
 from ematix_flow.config import Settings
 from ematix_flow.connections import (
     DuckDBConnection,
@@ -20,8 +19,8 @@ from ematix_flow.connections import (
     SQLiteConnection,
     register_connection,
 )
-from ematix_flow.engine import run as engine_run
 from ematix_flow.errors import CheckError, ConflictError, UserCodeError
+from ematix_flow.events import Event, StepStarted
 from ematix_flow.spec.connection import Connection
 from ematix_flow.spec.place import TableRef
 from ematix_flow.spec.registry import Registry
@@ -103,26 +102,27 @@ def test_two_threads_with_one_token_load_once(project: Project, mode: str) -> No
     assert ids(project) == list(range(501))
 
 
-def test_a_load_that_was_overtaken_is_refused_and_the_bookmark_stays(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query = "SELECT 5 AS id, 'a' AS note"
-    declare("slow", query, incremental_column="id")
-    project.run(project.pipeline("slow"))
-    built = engine_run.pushed_rows
+def overtake(project: Project, step: str, name: str) -> None:
+    """Let another pipeline load and commit once the next run reaches a step."""
 
-    def overtaken(*arguments: Any, **options: Any) -> Any:
-        """While the slow load looks at the source, another run of the pipeline commits."""
-        monkeypatch.setattr(engine_run, "pushed_rows", built)
-        declare("slow", "SELECT 7 AS id, 'b' AS note", incremental_column="id")
-        thread = threading.Thread(target=lambda: project.run(project.pipeline("slow")))
-        thread.start()
-        thread.join()
-        return built(*arguments, **options)
+    def listen(event: Event) -> None:
+        if isinstance(event, StepStarted) and event.step == step:
+            stop()
+            thread = threading.Thread(target=lambda: project.run(project.pipeline(name)))
+            thread.start()
+            thread.join()
 
-    monkeypatch.setattr(engine_run, "pushed_rows", overtaken)
+    stop = project.bus.subscribe(listen)
+
+
+def test_a_load_that_was_overtaken_is_refused_and_the_bookmark_stays(project: Project) -> None:
+    declare("slow", "SELECT 5 AS id, 'a' AS note", incremental_column="id")
+    slow = project.pipeline("slow")
+    project.run(slow)
+    declare("slow", "SELECT 7 AS id, 'b' AS note", incremental_column="id")
+    overtake(project, "read", "slow")  # the bookmark is read, the rows are not
     with pytest.raises(ConflictError, match="committed first"):
-        project.run(project.pipeline("slow"))
+        project.run(slow)
     bookmark = project.backend("default").ledger.bookmark("slow")
     assert bookmark is not None
     assert (ids(project), bookmark.value) == ([5, 7], "7")
@@ -178,23 +178,12 @@ def test_two_histories_of_one_table_at_once_become_one_or_one_gives_way(project:
         assert {versions[-1][0] for versions in history(project).values()} <= {*names}
 
 
-def test_a_history_that_was_overtaken_gives_way(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_that_was_overtaken_gives_way(project: Project) -> None:
     declare("slow", "SELECT 1 AS id, 'seed' AS note", mode="scd2")
     project.run(project.pipeline("slow"))
     declare("slow", "SELECT 1 AS id, 'slow' AS note", mode="scd2")
     declare("fast", "SELECT 1 AS id, 'fast' AS note", mode="scd2")
-    newest = SqlLedger.last_instant
-
-    def overtaken(ledger: SqlLedger, table: TableRef) -> Any:
-        """Once the slow load knows how far the table is, another load into it commits."""
-        monkeypatch.setattr(SqlLedger, "last_instant", newest)
-        found = newest(ledger, table)
-        thread = threading.Thread(target=lambda: project.run(project.pipeline("fast")))
-        thread.start()
-        thread.join()
-        return found
-
-    monkeypatch.setattr(SqlLedger, "last_instant", overtaken)
+    overtake(project, "load", "fast")  # the instant is chosen, the table is not held
     with pytest.raises(ConflictError, match=r"pipeline 'slow': another load into mart\.orders committed first"):
         project.run(project.pipeline("slow"))
     assert [note for note, *_ in history(project)[1]] == ["seed", "fast"]

@@ -48,6 +48,7 @@ def test_a_server_tells_version_rights_clock_encryption_and_letters(
     assert told == {
         "user": "postgres",
         "may create schemas": "yes",
+        "bookkeeping": "in ematix_flow, which the first run makes",
         "may make temporary tables": "yes",
         "encrypted": "no",
         "letters of lower() and upper()": "collation pg_unicode_fast",
@@ -63,14 +64,18 @@ def test_a_right_that_loads_will_miss_is_a_warning_in_both(
 ) -> None:
     monkeypatch.setenv("EMATIX_FLOW_DSN", narrow_url)
     lines = flow("connections", "check", "default").stdout.splitlines()
-    assert "  may create schemas: no, and the schema ematix_flow is missing: runs need it (warning)" in lines
+    assert "  may create schemas: no, only use those that are there" in lines
+    assert [line for line in lines if line.startswith("  bookkeeping: ematix_flow is missing") and "(warning)" in line]
     assert "  may make temporary tables: no: loads need the right TEMPORARY on the database (warning)" in lines
     found = {each["name"]: each for each in json.loads(flow("doctor", "--format", "json").stdout)}
-    assert "; may create schemas: no, and" in found["default"]["detail"]
+    assert "; bookkeeping: ematix_flow is missing" in found["default"]["detail"]
     assert found["default"]["status"] == "ok"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute("CREATE SCHEMA ematix_flow")
-    assert "ematix_flow is" in flow("connections", "check", "default").stdout
+    assert "may not make tables in ematix_flow" in flow("connections", "check", "default").stdout
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("GRANT USAGE, CREATE ON SCHEMA ematix_flow TO narrow")
+    assert "  bookkeeping: in ematix_flow\n" in flow("connections", "check", "default").stdout
 
 
 @pytest.mark.usefixtures("empty_folder")

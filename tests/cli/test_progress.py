@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.cli.calls import modules_loaded_by, on_a_terminal
@@ -19,6 +20,13 @@ class ledger:
 
 @ematix.pipeline(target=People, mode="append", source_connection="warehouse", target_connection="ledger")
 def copy_people(source):
+    return "SELECT range AS id, 'Ada' AS name FROM range(12345)"
+
+
+@ematix.pipeline(
+    target=People, mode="append", source_connection="warehouse", target_connection="ledger", force_path="spark"
+)
+def move_people(source):
     return "SELECT 1 AS id, 'Ada' AS name"
 """
 
@@ -56,12 +64,22 @@ def test_a_run_inside_one_database_loads_no_spark() -> None:
     assert "pyspark" not in loaded
 
 
+def test_a_terminal_sees_how_many_rows_were_copied(project: Path) -> None:
+    with (project / "pipelines.py").open("a") as source:
+        source.write(ACROSS_SYSTEMS)
+    duckdb.connect(str(project / "warehouse.duckdb")).close()
+    code, shown = on_a_terminal("run", "copy_people", width=160)
+    assert code == 0
+    assert re.search(r"12,345 rows, [\d,]+ rows/s", shown)
+    assert "Spark" not in shown
+
+
 @pytest.mark.slow
 def test_a_terminal_sees_that_spark_starts(project: Path) -> None:
     with (project / "pipelines.py").open("a") as source:
         source.write(ACROSS_SYSTEMS)
-    assert on_a_terminal("run", "merge_people")[0] == 0
-    code, shown = on_a_terminal("run", "copy_people")
+    duckdb.connect(str(project / "warehouse.duckdb")).close()
+    code, shown = on_a_terminal("run", "move_people")
     assert code == 0
-    assert "copy_people: " in shown
+    assert "move_people: " in shown
     assert "starting Spark" in shown

@@ -29,6 +29,11 @@ class Copy:
     n: BigInt
 
 
+@ematix.table(schema="analytics")
+class Note:
+    code: Annotated[Text, pk()]
+
+
 ROWS = "SELECT range AS id, range * 10 AS n, TIMESTAMPTZ '2026-01-01 00:00:00+00' AS at FROM range(1, 4)"
 
 
@@ -40,6 +45,11 @@ def events(source):
 @ematix.pipeline(target=Event, mode="merge", target_connection="warehouse", incremental_column="at", name="dated")
 def dated(source):
     return ROWS
+
+
+@ematix.pipeline(target=Note, mode="merge", target_connection="warehouse", incremental_column="code")
+def notes(source):
+    return "SELECT 'a' AS code"
 
 
 @ematix.pipeline(targets=[
@@ -122,6 +132,16 @@ def test_an_unknown_pipeline_names_the_nearest(flow: Flow) -> None:
     result = flow("watermark", "get", "event")
     assert result.exit_code == 2
     assert "did you mean 'events'?" in result.stderr
+
+
+def test_a_mistyped_option_is_no_value(flow: Flow) -> None:
+    for call in (["--yess", "a"], ["--yess"], ["a", "--yess"]):
+        refused = flow("watermark", "set", "notes", *call)
+        assert refused.exit_code == 2
+        assert "No such option: --yess (Possible options: --yes)" in refused.stderr
+    assert flow("watermark", "set", "notes", "--yes", "--", "--yess").exit_code == 0
+    assert flow("watermark", "set", "notes", "-0.5", "--yes").exit_code == 0
+    assert [record["value"] for record in shown(flow, "notes")] == ["-0.5"]
 
 
 @pytest.mark.parametrize("call", [["get"], ["set", "5"], ["reset"]], ids=lambda call: call[0])

@@ -14,13 +14,14 @@ from ematix_flow.backends.base import Backend
 from ematix_flow.backends.workshop import Workshop
 from ematix_flow.connections import DuckDBConnection, SQLiteConnection
 from ematix_flow.engine.handle import Handle
-from ematix_flow.engine.source import Source, call_function
+from ematix_flow.engine.source import call_function
 from ematix_flow.errors import CheckError, RunError, SpecError, SpecTypeError, UserCodeError
 from ematix_flow.markers import pk
 from ematix_flow.spec import registry
 from ematix_flow.spec.origin import Origin
 from ematix_flow.spec.pipeline import Pipeline, build_pipeline
 from ematix_flow.spec.place import Place, Prefix, Query, TableRef
+from ematix_flow.spec.source import Source
 from ematix_flow.spec.table import build_table_class
 from ematix_flow.types import BigInt, Text
 

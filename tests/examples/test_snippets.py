@@ -11,7 +11,8 @@ What a fenced block does is decided by its language and by the comment above it:
 * any other language needs ``<!-- illustration -->``, so that nothing is skipped by accident. Python, bash and console
   blocks run even if they carry it.
 
-A page with ``<!-- server: postgres -->`` has an empty database of a real server, whose URL is ``EMATIX_FLOW_DSN``.
+A page with ``<!-- server: postgres -->`` or ``<!-- server: mysql -->`` has an empty database of a real server, and
+its URL in ``EMATIX_FLOW_DSN`` or ``EMATIX_FLOW_DSN_SHOP``; an example has those whose variables it speaks of.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers import empty_postgres
+from tests.servers import empty_mysql, empty_postgres
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
@@ -39,6 +40,7 @@ PAGES = sorted([*ROOT.glob("README.md"), *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted(
     script for name in ("demo.py", "main.py") for script in (ROOT / "examples").glob(f"*/{name}") if script.is_file()
 )
+SERVERS = {"postgres": ("EMATIX_FLOW_DSN", empty_postgres), "mysql": ("EMATIX_FLOW_DSN_SHOP", empty_mysql)}
 PROSE = {"", "text", "mermaid"}
 EXECUTED = {"python", "bash", "console"}
 LIMIT_SECONDS = 240
@@ -118,15 +120,17 @@ def first_missing(expected: list[str], output: str) -> str | None:
 
 
 def servers(text: str) -> list[str]:
-    """The servers that a page needs."""
+    """The servers that a page or an example needs."""
+    if text.startswith('"""'):
+        return [name for name, (variable, _) in SERVERS.items() if re.search(rf"\b{variable}\b", text)]
     return re.findall(r"^<!-- server: (\w+) -->$", text, re.MULTILINE)
 
 
 def variables(text: str) -> dict[str, str]:
-    """What the environment tells the code of a page: where the server is that it needs."""
+    """What the environment tells the code of a page: where the servers are that it needs."""
     needed = servers(text)
-    assert {*needed} <= {"postgres"}, f"no server of tests is called {needed}"
-    return {"EMATIX_FLOW_DSN": empty_postgres("page")} if needed else {}
+    assert {*needed} <= {*SERVERS}, f"no server of tests is called {needed}"
+    return {SERVERS[name][0]: SERVERS[name][1]("page") for name in needed}
 
 
 def run(command: list[str], folder: Path, told: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -213,11 +217,11 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.docs
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("script", EXAMPLES, ids=page_name)
+@pytest.mark.parametrize("script", [as_parameter(script) for script in EXAMPLES])
 def test_an_example_runs(script: Path, tmp_path: Path) -> None:
     copy = tmp_path / "examples" / script.parent.name
     shutil.copytree(script.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    run([sys.executable, script.name], copy)
+    run([sys.executable, script.name], copy, variables(script.read_text(encoding="utf-8")))
 
 
 def test_a_page_writes_its_files_and_runs_its_blocks(tmp_path: Path) -> None:

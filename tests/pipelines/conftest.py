@@ -1,4 +1,4 @@
-"""The shop on each embedded database."""
+"""The shop on the kinds of database that every test runs on."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipelines.shop import Shop, open_shop
+from tests.pipelines.shop import USUAL, Shop, open_shop
 
 
-@pytest.fixture(params=[pytest.param("duckdb", marks=pytest.mark.slow), "sqlite"])
+@pytest.fixture(params=USUAL)
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     monkeypatch.chdir(tmp_path)
     with open_shop(request.param, tmp_path) as opened:

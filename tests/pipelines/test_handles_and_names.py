@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ematix_flow import connect
@@ -12,19 +10,20 @@ from ematix_flow.errors import BackendError, CycleError, SpecError, SpecTypeErro
 from ematix_flow.pipeline import register, sync
 from ematix_flow.source import Source
 from ematix_flow.types import JSON, Boolean
-from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop
+from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop, everywhere
 
 
-def test_a_load_goes_into_the_system_of_the_handle_and_not_of_its_name(shop: Shop, tmp_path: Path) -> None:
-    with connect(url=f"{shop.kind}:///{tmp_path}/elsewhere.db") as elsewhere:
+def test_a_load_goes_into_the_system_of_the_handle_and_not_of_its_name(shop: Shop) -> None:
+    with connect(url=shop.elsewhere()) as elsewhere:
         assert elsewhere.name == "default"
         sync(target=Customer, source=PEOPLE, target_connection=elsewhere)
         assert elsewhere.fetch_scalar_int("SELECT COUNT(*) FROM main.customer") == 2
-    assert not shop.project.backend("default").exists()  # type: ignore[attr-defined]
+    assert shop.is_untouched()
 
 
-def test_one_handle_is_source_and_target_of_a_pushed_load(shop: Shop, tmp_path: Path) -> None:
-    with connect(url=f"{shop.kind}:///{tmp_path}/elsewhere.db") as elsewhere:
+@everywhere
+def test_one_handle_is_source_and_target_of_a_pushed_load(shop: Shop) -> None:
+    with connect(url=shop.elsewhere()) as elsewhere:
         elsewhere.execute("CREATE TABLE people AS SELECT 1 AS id, 'Ada' AS name")
         query = Source.postgres_query(elsewhere, "SELECT id, name FROM people")
         result = sync(target=Customer, source=query, target_connection=elsewhere)
@@ -32,8 +31,8 @@ def test_one_handle_is_source_and_target_of_a_pushed_load(shop: Shop, tmp_path: 
 
 
 @pytest.mark.slow
-def test_rows_go_from_one_handle_to_another(shop: Shop, tmp_path: Path) -> None:
-    with connect(url=f"{shop.kind}:///{tmp_path}/from.db") as source, connect("default") as target:
+def test_rows_go_from_one_handle_to_another(shop: Shop) -> None:
+    with connect(url=shop.elsewhere()) as source, connect("default") as target:
         source.execute("CREATE TABLE people AS SELECT 1 AS id, 'Ada' AS name")
         query = Source.postgres_query(source, "SELECT id, name FROM people")
         result = sync(target=Customer, source=query, target_connection=target, mode="merge")
@@ -92,6 +91,7 @@ def test_texts_that_name_pipelines_may_not_lead_back(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("statement", ["COMMIT", "DELETE FROM main.customer; DELETE FROM main.archive"])
+@everywhere
 def test_a_step_that_cannot_be_one_statement_stops_the_load_before_it_begins(shop: Shop, statement: str) -> None:
     @ematix.pipeline(target=Customer, mode="merge", transforms_post=[statement])
     def people(source):
@@ -99,7 +99,7 @@ def test_a_step_that_cannot_be_one_statement_stops_the_load_before_it_begins(sho
 
     with pytest.raises(SpecError, match=r"step transform\[0\]:sql"):
         people.run()
-    assert not shop.project.backend("default").exists()  # type: ignore[attr-defined]
+    assert shop.is_untouched()
 
 
 def test_metrics_that_are_no_json_are_a_failed_step(shop: Shop) -> None:
@@ -145,6 +145,7 @@ def test_a_preview_shows_no_password_that_a_query_holds(shop: Shop) -> None:
     assert "hunter2" not in people.preview().to_json()
 
 
+@everywhere
 def test_a_second_run_creates_nothing(shop: Shop) -> None:
     @ematix.pipeline(target=Customer, mode="merge")
     def people(source):
@@ -172,6 +173,7 @@ def test_a_second_run_creates_nothing(shop: Shop) -> None:
     assert made == []
 
 
+@everywhere
 def test_runs_of_frames_and_of_what_is_no_longer_declared_are_still_listed(shop: Shop) -> None:
     import pyarrow as pa
 

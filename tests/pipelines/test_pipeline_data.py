@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Any
 
 import pytest
 
 from ematix_flow.connections import get_connection
 from ematix_flow.decorators import ematix
 from ematix_flow.errors import FlowError, SpecError, SpecTypeError, UnsupportedError
+from ematix_flow.markers import pk
 from ematix_flow.pipeline import Pipeline, Source, Target, list_pipelines, run_pipeline, sync
 from ematix_flow.spec.place import TableRef
+from ematix_flow.spec.table import build_table_class
 from ematix_flow.transforms import limit
-from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop
+from ematix_flow.types import BigInt, TimestampTZ
+from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop, everywhere
 
 
 def people(**options: Any) -> Pipeline:
@@ -22,6 +26,7 @@ def people(**options: Any) -> Pipeline:
     return Pipeline(**({"name": "people"} | values | options))
 
 
+@everywhere
 def test_a_pipeline_of_its_documented_parts_runs_like_a_decorated_one(shop: Shop) -> None:
     pipeline = Pipeline("people", Source("default", PEOPLE), Target(Customer, "default"), "merge", ["id"])
     assert pipeline.preview().targets[0].merge_keys_reason == "keys="
@@ -113,11 +118,38 @@ def test_a_pipeline_is_a_dictionary_of_what_was_declared(shop: Shop) -> None:
         "source": {"connection": "default", "query": PEOPLE},
         "target": {"connection": "default", "table": Customer._to_spec()},
         "mode": "scd2",
-        "keys": [],
+        "keys": ["id"],
         "ttl": 86400.0,
         "transforms_pre": ["limit(n=5)"],
     }
     json.dumps(spec)
+
+
+@pytest.mark.parametrize("options", [
+    {"mode": "append"},
+    {"mode": "append", "keys": ()},
+    {"mode": "append", "incremental_column": "id", "column_map": {"name": "upper(name)"}},
+    {"mode": "truncate", "transforms_post": ["DELETE FROM main.archive", ematix.transform_ref("tidy")]},
+    {"mode": "merge", "handle_deletes": "soft"},
+    {"mode": "merge", "keys": ["name"], "incremental_column": "id", "lookback": Decimal("1.0")},
+    {"mode": "scd1", "update_columns": ["name"]},
+    {"mode": "scd2", "ttl": "1d", "on_drift": "warn"},
+])  # fmt: skip
+def test_a_pipeline_can_be_made_of_its_own_dictionary(options: Any) -> None:
+    spec = people(**options).to_spec_dict()
+    given = {**json.loads(json.dumps(spec)), "source": Source(**spec["source"])}  # type: ignore[arg-type]
+    again = Pipeline(**{**given, "target": Target(Customer, spec["target"]["connection"])})  # type: ignore[arg-type, index]
+    assert again.to_spec_dict() == spec
+
+
+def test_a_length_of_time_to_look_back_is_kept_too() -> None:
+    class Visit:
+        id: Annotated[BigInt, pk()]
+        at: TimestampTZ
+
+    options = {"target": build_table_class(Visit, schema="main"), "incremental_column": "at"}
+    lookback = people(**options, lookback="1h30m").to_spec_dict()["lookback"]
+    assert people(**options, lookback=lookback).pipeline.lookback == timedelta(minutes=90)  # type: ignore[union-attr]
 
 
 def test_its_normalized_form_has_keys_connections_and_the_fingerprint(shop: Shop) -> None:

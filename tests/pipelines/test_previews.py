@@ -12,7 +12,7 @@ from ematix_flow.decorators import ematix
 from ematix_flow.errors import SpecTypeError
 from ematix_flow.preview import PreviewResult, TargetPlan, TransformPlan, render_text
 from ematix_flow.transforms import filter_where, limit
-from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop
+from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop, everywhere
 
 
 def page(plan: PreviewResult, **options: Any) -> list[str]:
@@ -28,6 +28,7 @@ def asking(**options: Any) -> Any:
     return people
 
 
+@everywhere
 def test_a_function_that_asks_its_handle_still_has_a_plan_for_its_table(shop: Shop) -> None:
     plan = asking(transforms_post=["DELETE FROM main.archive"]).preview()
     (target,) = plan.targets
@@ -50,6 +51,7 @@ def test_the_page_leaves_out_what_is_not_known(shop: Shop) -> None:
     assert "Merge keys id [the primary key]" in lines
 
 
+@everywhere
 def test_the_same_pipeline_runs_and_its_dry_run_tells_everything(shop: Shop) -> None:
     shop.tell(f"CREATE TABLE main.raw AS {PEOPLE}")
     people = asking()
@@ -141,6 +143,7 @@ def test_a_key_that_surprises_is_noted_without_a_plan_too(shop: Shop) -> None:
 # ── bookmarks and row transforms ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@everywhere
 def test_a_preview_shows_the_column_of_the_bookmark_and_a_dry_run_its_value(shop: Shop) -> None:
     @ematix.pipeline(target=Customer, mode="append", incremental_column="id")
     def people(source):

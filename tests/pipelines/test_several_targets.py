@@ -18,7 +18,7 @@ from ematix_flow.errors import (
     UnknownNameError,
     UserCodeError,
 )
-from tests.pipelines.shop import PEOPLE, Archive, Customer, Seen, Shop
+from tests.pipelines.shop import PEOPLE, Archive, Customer, Seen, Shop, everywhere
 
 BOTH = [ematix.target(Customer, mode="merge"), ematix.target(Archive, mode="append")]
 BAD_ARCHIVE = "CREATE TABLE main.archive (id TEXT, surprise TEXT)"
@@ -37,6 +37,7 @@ def refusal(kind: type[FlowError], **options: Any) -> str:
     return str(caught.value)
 
 
+@everywhere
 def test_each_target_is_loaded_in_its_own_mode_with_its_own_normalizers(shop: Shop) -> None:
     result = declare().run()
     assert list(result) == ["main.customer", "main.archive"]
@@ -100,6 +101,7 @@ def test_a_source_table_feeds_several_targets(shop: Shop) -> None:
     assert (shop.names(), shop.names("archive")) == (["Ada", "Bob"], [" Ada ", "Bob"])
 
 
+@everywhere
 def test_a_time_to_live_is_each_targets_own(shop: Shop) -> None:
     targets = [ematix.target(Customer, ttl="1h"), ematix.target(Archive)]
     noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -128,6 +130,7 @@ def test_a_forced_path_is_each_targets_own(shop: Shop) -> None:
     assert [each.path for each in plan.targets] == ["cross_db", "same_db"]
 
 
+@everywhere
 def test_the_first_failure_ends_the_run_and_what_was_loaded_before_stays(shop: Shop) -> None:
     shop.tell(BAD_ARCHIVE)
     targets = [*BOTH, ematix.target(Seen, mode="append")]
@@ -203,6 +206,7 @@ def test_a_preview_has_every_target(shop: Shop) -> None:
     assert all(each.source_sql and each.plan_sql for each in plan.targets)
 
 
+@everywhere
 def test_a_dry_run_tries_every_target_and_leaves_nothing(shop: Shop) -> None:
     shop.tell(BAD_ARCHIVE)
     plan = declare(targets=[BOTH[1], BOTH[0]]).dry_run()

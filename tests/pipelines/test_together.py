@@ -14,12 +14,13 @@ from ematix_flow.normalize import derive, sql, trim
 from ematix_flow.spec.table import build_table_class
 from ematix_flow.transforms import deduplicate_by, filter_where, limit
 from ematix_flow.types import BigInt, Text
-from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop
+from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop, everywhere
 
 BOTH = [ematix.target(Customer, mode="merge"), ematix.target(Archive, mode="append")]
 ROWS = pa.table({"id": [1, 2, 2], "name": [" Ada ", "Bob", "Bob the second"]})
 
 
+@everywhere
 def test_a_frame_goes_into_several_targets(shop: Shop) -> None:
     @ematix.pipeline(targets=BOTH, transforms_pre=[deduplicate_by("id", order_by="name")])
     def people(source):
@@ -38,7 +39,7 @@ def test_a_stream_that_can_be_read_once_is_refused_for_several_targets(shop: Sho
     with pytest.raises(SpecError, match=r"pipeline 'people': .*read only once") as caught:
         people.run()
     assert "read_all()" in str(caught.value)
-    assert not shop.project.backend("default").exists()  # type: ignore[attr-defined]
+    assert shop.is_untouched()
 
 
 def test_row_transforms_of_a_pipeline_and_of_a_target(shop: Shop) -> None:
@@ -80,6 +81,7 @@ def test_a_column_that_the_source_has_not_is_null_for_every_normalizer(shop: Sho
     assert shop.ask("SELECT id, note FROM main.person") == [(1, None)]
 
 
+@everywhere
 def test_validate_looks_at_row_transforms_and_own_sql(shop: Shop) -> None:
     def declared(condition: str, name: str):
         @ematix.pipeline(target=Customer, mode="merge", name=name, transforms_pre=[filter_where(condition)])
@@ -94,6 +96,7 @@ def test_validate_looks_at_row_transforms_and_own_sql(shop: Shop) -> None:
     assert "no_such_column" in found.errors[0]
 
 
+@everywhere
 def test_strict_schema_understands_own_sql(shop: Shop) -> None:
     class Person:
         id: Annotated[BigInt, pk()]

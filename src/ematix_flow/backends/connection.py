@@ -21,6 +21,7 @@ class DuckDBConnection(Connection):
     kind: ClassVar[str] = "duckdb"
     schemes: ClassVar[tuple[str, ...]] = ("duckdb",)
     backend: ClassVar[str] = "duckdb:DuckDBBackend"
+    local_path: ClassVar[str] = "path"
 
     path: str
     """The file, or `:memory:`."""
@@ -35,6 +36,7 @@ class SQLiteConnection(Connection):
     kind: ClassVar[str] = "sqlite"
     schemes: ClassVar[tuple[str, ...]] = ("sqlite",)
     backend: ClassVar[str] = "sqlite:SQLiteBackend"
+    local_path: ClassVar[str] = "path"
 
     path: str
     """The file, or `:memory:`."""
@@ -47,6 +49,7 @@ class ObjectStoreLocalConnection(Connection):
     kind: ClassVar[str] = "object_store_local"
     schemes: ClassVar[tuple[str, ...]] = ("file",)
     backend: ClassVar[str] = "files:FilesBackend"
+    local_path: ClassVar[str] = "path"
 
     path: str
     """The folder that holds the tables."""

@@ -139,7 +139,9 @@ class DuckDBBackend(EmbeddedBackend):
         described = connection.execute(f"DESCRIBE SELECT * FROM ({sql}\n) AS _source").fetchall()
         shown = ", ".join(self._portable(str(row[0]), str(row[1])) for row in described)
         file = exp.Literal.string(str(folder / "rows.parquet")).sql("duckdb")
-        connection.execute(f"COPY (SELECT {shown} FROM ({sql}\n) AS _source) TO {file} (FORMAT parquet)")
+        tally = self.workshop.tally("reading")
+        copied = connection.execute(f"COPY (SELECT {shown} FROM ({sql}\n) AS _source) TO {file} (FORMAT parquet)")
+        tally.end(self.rows_changed(copied))
 
     def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["VIEW"]:
         files = exp.Literal.string(f"{staged}/*.parquet").sql("duckdb")

@@ -25,6 +25,7 @@ class DeltaLocalConnection(Connection):
 
     kind: ClassVar[str] = "delta_local"
     schemes: ClassVar[tuple[str, ...]] = ("delta",)
+    local_path: ClassVar[str] = "path"
 
     path: str
     """The folder that holds the tables."""

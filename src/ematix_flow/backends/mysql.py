@@ -20,19 +20,11 @@ from ..spec.table import Column, Table
 from ..strategies.base import CHANGE_LABEL, EVENT_TIME
 from ..types import JSON, JSONB, Bytes, ColumnType, Numeric, String, Text, TimestampTZ
 from .arrow_files import parquet_types
-from .base import (
-    Actual,
-    Backend,
-    Capabilities,
-    Load,
-    Pushed,
-    QueryColumn,
-    QueryResult,
-    Relation,
-    SchemaChange,
-)
-from .mysql_copy import LOAD_FORMAT, batches, copy_out, rows_of, sent, written
+from .base import Actual, Backend, Capabilities, Fact, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange
+from .mysql_copy import LOAD_FORMAT, batches, rows_of, sent, written
 from .mysql_dialect import REFUSAL, MySQLDialect
+from .mysql_facts import facts_of
+from .mysql_rows import carried_sql, copy_out
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
 from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table, refuse_lasting
 from .optional import optional
@@ -65,14 +57,16 @@ class MySQLBackend(ServerBackend):
         guarantee="all rows of a load or none, exactly once for one token; a new or wider table is made before them",
     )
     dialect: MySQLDialect = MySQLDialect()
+    """The server's own from the first session on; what is told before any is in MariaDB's words."""
+    _is_known = False
     connection: MySQLConnection
     CREATE_INDEX = "CREATE INDEX"
     LONGEST_NAME = 64
 
     def connect(self) -> SqlConnection:
         session = MySQLSession(open_driver(self.connection, local_infile=self.connection.local_infile), self.connection)
-        if session.collation != self.dialect.collation:
-            self.dialect = MySQLDialect(session.collation)
+        if not self._is_known:
+            self.dialect, self._is_known = MySQLDialect(session.collation), True
         return session
 
     def ping(self) -> str:
@@ -80,6 +74,10 @@ class MySQLBackend(ServerBackend):
             version, database = connection.execute("SELECT VERSION(), DATABASE()").fetchall()[0]
         product = "MariaDB" if "MariaDB" in str(version) else "MySQL"
         return f"{product} {str(version).partition('-')[0]}, database {database}"
+
+    def facts(self) -> Sequence[Fact]:
+        with self.session() as connection:
+            return facts_of(connection, self.bookkeeping_schema, local_infile=self.connection.local_infile)
 
     def same_system(self, other: Backend) -> bool:
         """One server, one user: another user may see what this one must not."""
@@ -113,6 +111,10 @@ class MySQLBackend(ServerBackend):
         if code in _UNREACHED:
             hint = "check the URL, that the server runs, and that this user may connect"
             return ConnectError(f"{where}: {text}", hint=hint, declared_at=self.connection.declared_at)
+        if code in _FORBIDDEN:
+            return BackendError(
+                f"{where}: {text}", hint="let this user do it: GRANT … ON …, or use a database of theirs"
+            )
         if code == _MIXED:
             hint = (
                 f"give the text columns of the table the collation {self.dialect.collation}: ALTER TABLE … CONVERT TO"
@@ -164,18 +166,12 @@ class MySQLBackend(ServerBackend):
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         described = connection.execute(f"SELECT * FROM (\n{sql}\n) AS _source LIMIT 0").description or ()
         columns = self.result_columns(described, ())
-        # The server writes single precision with six digits; as a double it is exact.
-        shown = [self.dialect.quote(each.name) for each in columns]
-        shown = [
-            f"CAST({name} AS DOUBLE) AS {name}" if each.type == "float" else name
-            for name, each in zip(shown, columns, strict=True)
-        ]
         pymysql = optional("pymysql", extra="mysql")
         with self._translated():
             driver = open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor)
             with closing(MySQLSession(driver, self.connection)), closing(driver.cursor()) as cursor:
-                cursor.execute(f"SELECT {', '.join(shown)} FROM (\n{sql}\n) AS _source")
-                copy_out(cursor, folder / "rows.parquet", columns, self.dialect)
+                cursor.execute(carried_sql(columns, self.dialect, sql))
+                copy_out(cursor, folder / "rows.parquet", columns, self.dialect, self.workshop.tally("reading"))
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -307,10 +303,13 @@ class MySQLBackend(ServerBackend):
         constants: Mapping[str, object] = MappingProxyType({}),
     ) -> int:
         assert isinstance(rows, Path)
-        given = batches(rows, types, constants)
+        tally = self.workshop.tally("writing")
+        given = tally.batches(batches(rows, types, constants))
         # What temporary tables hold is no part of the transaction.
         with _session(connection).aside(name):
-            return self._filled(connection, name, given, types)
+            count = self._filled(connection, name, given, types)
+        tally.end(count)
+        return count
 
     def _filled(
         self, connection: SqlConnection, target: str, rows: Iterator[pa.RecordBatch], types: Mapping[str, ColumnType]
@@ -374,7 +373,8 @@ class MySQLBackend(ServerBackend):
 
 _LOG = logging.getLogger(__name__)
 _CONFLICTS = (1050, 1205, 1213, 3572)
-_UNREACHED = (1040, 1044, 1045, 1049, 2002, 2003, 2006, 2013, 2055)
+_FORBIDDEN = (1044, 1142, 1143, 1227)
+_UNREACHED = (1040, 1045, 1049, 1053, 1927, 2002, 2003, 2006, 2013, 2055)
 _REFUSED = (1059, 3057, 4163)
 _MIXED = 1267
 

@@ -1,4 +1,4 @@
-"""Rows in and out of MySQL as Arrow batches: text for LOAD DATA one way, unbuffered reads the other."""
+"""Arrow batches on their way into MySQL: as text for LOAD DATA, or as rows for INSERT."""
 
 from __future__ import annotations
 
@@ -26,16 +26,13 @@ from ..types import (
     TimestampTZ,
 )
 from .arrow_types import arrow_type
-from .base import QueryColumn
-from .dialect import Dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LOAD_FORMAT", "batches", "copy_out", "field_kind", "rows_of", "sent", "written"]
+__all__ = ["LOAD_FORMAT", "batches", "field_kind", "rows_of", "sent", "written"]
 
 BATCH_ROWS = 65_536
-MOST_DIGITS = 38
 LOAD_FORMAT = r"CHARACTER SET utf8mb4 FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n'"
 """The form of the text that `written` makes."""
 
@@ -109,18 +106,6 @@ def sent(chunks: Iterator[bytes], take: Callable[[str], int]) -> int:
         giver.join()
         if failures:
             raise failures[0]
-
-
-def copy_out(cursor: Any, file: Path, columns: Sequence[QueryColumn], dialect: Dialect) -> None:
-    """Write the rows of a cursor that gives every value as text, as Parquet in the types of the columns."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([(column.name, _carried_type(column, dialect)) for column in columns])
-    with pq.ParquetWriter(str(file), schema, compression="zstd", compression_level=1) as writer:
-        while rows := cursor.fetchmany(BATCH_ROWS):
-            arrays = [_read(values, field) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
 def field_kind(field: Any) -> str:
@@ -216,39 +201,3 @@ def _characters(lines: pa.Array) -> bytes:
     offsets = pa.Array.from_buffers(pa.int32(), len(lines) + 1, [None, lines.buffers()[1]], offset=lines.offset)
     start, end = offsets[0].as_py(), offsets[-1].as_py()
     return bytes(lines.buffers()[2].slice(start, end - start).to_pybytes())
-
-
-def _carried_type(column: QueryColumn, dialect: Dialect) -> pa.DataType:
-    import pyarrow as pa
-
-    kind = dialect.column_type(column.type)
-    if column.type.startswith("bit"):
-        return pa.binary()
-    if kind is None or (isinstance(kind, Numeric) and kind.precision > MOST_DIGITS):
-        return pa.string()
-    return arrow_type(kind)
-
-
-def _read(values: Sequence[object], field: pa.Field) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_binary(field.type):
-        raw = [value.encode() if isinstance(value, str) else value for value in values]
-        return pa.array(raw, pa.binary())
-    text = pa.array(values, pa.string())
-    if pa.types.is_boolean(field.type):
-        if pc.any(pc.invert(pc.is_in(text.drop_null(), pa.array(["0", "1"])))).as_py():
-            raise CheckError(
-                f"column {field.name!r} is TINYINT(1), a truth value, and holds other numbers than 0 and 1",
-                hint=f"say in the source query that it is a number: CAST({field.name} AS SIGNED)",
-            )
-        return pc.equal(text, "1")
-    if pa.types.is_temporal(field.type) and pc.any(pc.match_substring_regex(text, "-00|^0000")).as_py():
-        raise CheckError(
-            f"column {field.name!r} holds a date that is none, such as 0000-00-00",
-            hint=f"make it NULL in the source query: NULLIF({field.name}, 0)",
-        )
-    if pa.types.is_temporal(field.type) and getattr(field.type, "tz", None):
-        return text.cast(pa.timestamp("us")).cast(field.type)
-    return text.cast(field.type)

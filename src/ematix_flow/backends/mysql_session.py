@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -187,7 +188,7 @@ def open_driver(connection: MySQLConnection, **options: object) -> Any:
             hint="write mysql://user:password@host:3306/database",
             declared_at=connection.declared_at,
         )
-    return pymysql.connect(
+    return _driver_class()(
         host=parts.hostname or "127.0.0.1",
         port=parts.port or 3306,
         user=unquote(parts.username or ""),
@@ -201,6 +202,24 @@ def open_driver(connection: MySQLConnection, **options: object) -> Any:
         **_tls(connection, dict(parse_qsl(parts.query))),
         **options,
     )
+
+
+@cache
+def _driver_class() -> Any:
+    """The driver's connection, which reads the machine's certificates once: that takes longer than to connect."""
+    base: Any = optional("pymysql.connections", extra="mysql").Connection
+
+    usual: list[Any] = []
+
+    class Driver(base):  # type: ignore[misc]
+        def _create_ssl_ctx(self, options: Any) -> Any:
+            if options:
+                return super()._create_ssl_ctx(options)
+            if not usual:
+                usual.append(super()._create_ssl_ctx(options))
+            return usual[0]
+
+    return Driver
 
 
 def address(connection: MySQLConnection) -> tuple[str, int, str]:

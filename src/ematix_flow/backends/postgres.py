@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ..errors import BackendError, ConfigError, ConflictError, ConnectError, FlowError, UnsupportedError
 from ..spec.place import TableRef
 from ..spec.table import Table
-from ..strategies.base import EVENT_TIME
+from ..strategies.base import EVENT_TIME, Upsert
 from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
 from .base import Actual, ActualColumn, Backend, Capabilities, Fact, Piped, QueryColumn, QueryResult
 from .optional import optional
+from .postgres_change import findable, overwriting
 from .postgres_copy import carried_sql, copy_out, encoded
+from .postgres_cut import Limits, find_cut
 from .postgres_dialect import PostgresDialect
 from .postgres_facts import facts_of
 from .postgres_functions import needed
+from .postgres_read import read_cut
 from .postgres_session import PostgresSession
+from .progress import Tally
 from .server import ServerBackend
 from .server_connection import PostgresConnection
 from .sql import SqlConnection, Waiting
-from .sql_change import STAGED
+from .sql_change import STAGED, Spelling
 from .sql_connection import Translated
 from .sql_text import check_query
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["PostgresBackend"]
 
+FEW = 5
+"""Rows are few where the table holds so many times more."""
+_JOINS = ("enable_hashjoin", "enable_mergejoin")
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "iso_8601", "bytea_output": "hex"}
 # Few rows among many are looked up by their key; PostgreSQL's default is for disks that turn, where that is dear.
 _LOOKUPS = "SELECT set_config('random_page_cost', '1.1', false) WHERE current_setting('random_page_cost') = '4'"
@@ -77,7 +89,7 @@ class PostgresBackend(ServerBackend):
 
     def facts(self) -> Sequence[Fact]:
         with self.session() as connection:
-            return facts_of(connection)
+            return facts_of(connection, self.bookkeeping_schema)
 
     def same_system(self, other: Backend) -> bool:
         """One server, one database, one user: another user may see what this one must not."""
@@ -176,19 +188,56 @@ class PostgresBackend(ServerBackend):
         return super().query(sql, max_rows)
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
-        dbapi = optional("adbc_driver_postgresql.dbapi", extra="postgres")
         described = connection.execute(f"SELECT * FROM ({sql}\n) AS _source LIMIT 0").description or ()
         columns = self.result_columns(described, ())
+        cut = find_cut(connection, sql, self.read_limits())
+        parts = (sql,) if cut is None else cut.parts
+        names = ["rows.parquet"] if cut is None else [f"rows-{part:05}.parquet" for part in range(len(parts))]
+        tally = self.workshop.tally("reading", parts=len(parts))
+
+        def take(cursor: Any, part: int, go_on: Callable[[], None]) -> None:
+            def written(batch: pa.RecordBatch) -> None:
+                tally.add_batch(batch)
+                go_on()
+
+            cursor.execute(carried_sql(columns, self.dialect, parts[part]))
+            copy_out(cursor.fetch_record_batch(), folder / names[part], columns, self.dialect, written)
+            tally.add(parts=1)
+
+        connected = partial(self.reading, needed(sql).values())
         try:
-            with closing(dbapi.connect(_libpq_url(self.connection.url))) as opened, opened.cursor() as cursor:
-                for setting in self._settings().split("; "):
-                    cursor.execute(setting)
-                for make in needed(sql).values():
-                    cursor.execute(make)
-                cursor.execute(carried_sql(columns, self.dialect, sql))
-                copy_out(cursor.fetch_record_batch(), folder / "rows.parquet", columns, self.dialect)
+            if cut is not None:
+                read_cut(cut, connected, self.driver_errors(), take)
+            else:
+                with connected() as cursor:
+                    take(cursor, 0, lambda: None)
         except self.driver_errors() as error:
             raise self.translate(error) from error
+        tally.end()
+
+    def read_limits(self) -> Limits:
+        """When a table is read by several connections, and by how many."""
+        return Limits(self.connection.max_connections or min(os.cpu_count() or 1, 4))
+
+    @contextmanager
+    def reading(self, functions: Iterable[str]) -> Iterator[Any]:
+        """A cursor of a connection of its own, which gives rows as Arrow; errors come out as the driver says them."""
+        dbapi = optional("adbc_driver_postgresql.dbapi", extra="postgres")
+        with (
+            closing(dbapi.connect(self._conninfo(), autocommit=True)) as opened,
+            opened.cursor() as cursor,
+        ):
+            for setting in (*self._settings().split("; "), *functions):
+                cursor.execute(setting)
+            yield cursor
+
+    def _conninfo(self) -> str:
+        """The URL with what `connect` says beside it, in the form that every driver of libpq takes."""
+        conninfo = optional("psycopg.conninfo", extra="postgres")
+        timeout, name = self.connection.connect_timeout, self.connection.application_name
+        return str(
+            conninfo.make_conninfo(_libpq_url(self.connection.url), connect_timeout=timeout, application_name=name)
+        )
 
     def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["TABLE"]:
         declared = {column.name: column.type for column in table.columns} | {EVENT_TIME: TimestampTZ()}
@@ -205,14 +254,15 @@ class PostgresBackend(ServerBackend):
         return list(parquet_types(staged))
 
     def _sent(
-        self, staged: Waiting, types: Mapping[str, ColumnType], constants: Mapping[str, object]
+        self, staged: Waiting, types: Mapping[str, ColumnType], constants: Mapping[str, object], tally: Tally
     ) -> Iterator[bytes]:
         """Rows from outside as binary COPY, in columns of exactly these types; `constants` are in every row."""
         if not isinstance(staged, Piped):
-            return encoded(staged, types, constants)
+            without = self.connection.zero_bytes == "remove"
+            return encoded(staged, types, tally, constants, without_zeros=without)
         assert isinstance(staged.source, PostgresBackend)
         shown = ", ".join(self._sent_column(name, kind, constants) for name, kind in types.items())
-        return staged.source.send(f"SELECT {shown} FROM ({staged.sql}\n) AS _source")
+        return tally.pieces(staged.source.send(f"SELECT {shown} FROM ({staged.sql}\n) AS _source"))
 
     def _sent_column(self, name: str, kind: ColumnType, constants: Mapping[str, object]) -> str:
         if name not in constants:
@@ -252,8 +302,11 @@ class PostgresBackend(ServerBackend):
         constants: Mapping[str, object] = MappingProxyType({}),
     ) -> int:
         names = ", ".join(map(self.dialect.quote, types))
-        sent = self._sent(rows, types, constants)
-        return self.copy_in(connection, f"COPY {name} ({names}) FROM STDIN (FORMAT binary)", sent)
+        tally = self.workshop.tally("writing", counts_rows=not isinstance(rows, Piped))
+        sent = self._sent(rows, types, constants, tally)
+        count = self.copy_in(connection, f"COPY {name} ({names}) FROM STDIN (FORMAT binary)", sent)
+        tally.end(count)
+        return count
 
     def reported(self, type: ColumnType) -> str:
         return _REPORTED.get(type.kind, self.dialect.type_name(type).lower())
@@ -261,6 +314,30 @@ class PostgresBackend(ServerBackend):
     def settle(self, connection: SqlConnection, name: str, columns: Sequence[str] = ()) -> None:
         listed = ", ".join(map(self.dialect.quote, columns))
         connection.execute(f"ANALYZE {name} ({listed})" if columns else f"ANALYZE {name}")
+
+    @contextmanager
+    def looking_up(self, connection: SqlConnection, table: TableRef, rows: int) -> Iterator[None]:
+        """PostgreSQL would rather read a table of some size as a whole than a part of it by its index."""
+        name = self._text(self.relation_sql(table))
+        counted = connection.execute(f"SELECT reltuples FROM pg_class WHERE oid = to_regclass({name})").fetchall()
+        is_few = bool(counted) and rows * FEW < cast("float", counted[0][0])
+        for join in _JOINS if is_few else ():
+            connection.execute(f"SET LOCAL {join} = off")
+        yield
+        for join in _JOINS if is_few else ():
+            connection.execute(f"SET LOCAL {join} = DEFAULT")
+
+    def overwrite_sql(
+        self, spelling: Spelling, change: Upsert, table: Table, connection: SqlConnection | None = None
+    ) -> str | None:
+        if change.overwrite is None or spelling.casts:
+            return None
+        if connection is None:
+            found: Sequence[Sequence[str]] = (table.primary_key, *table.unique)
+        else:
+            found = findable(connection, self._text(spelling.target))
+        is_found = any(set(group) == set(change.keys) for group in found)
+        return overwriting(spelling, change, change.overwrite) if is_found else None
 
     def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
         """Looks first: PostgreSQL asks for the right to create even where there is nothing to do."""

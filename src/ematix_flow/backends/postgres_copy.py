@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from .arrow_types import arrow_type
 from .base import QueryColumn
 from .dialect import Dialect
 from .optional import optional
+from .progress import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,14 +23,23 @@ __all__ = ["carried_sql", "copy_out", "encoded"]
 
 BATCH_ROWS = 65_536
 MOST_DIGITS = 38
+EARLIEST_DAY = -2_440_588
+"""The first day that PostgreSQL knows, counted from 1970."""
+DAY_MICROSECONDS = 86_400 * 10**6
 
 
 def encoded(
-    folder: Path, types: Mapping[str, ColumnType], constants: Mapping[str, object] = MappingProxyType({})
+    folder: Path,
+    types: Mapping[str, ColumnType],
+    tally: Tally,
+    constants: Mapping[str, object] = MappingProxyType({}),
+    *,
+    without_zeros: bool = False,
 ) -> Iterator[bytes]:
     """The rows of the Parquet files in `folder` as binary COPY, for columns of exactly these types.
 
-    A column of `constants` has that value in every row and is none of the files.
+    A column of `constants` has that value in every row and is none of the files. Zero bytes in text are refused, or
+    left out.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -45,9 +55,11 @@ def encoded(
     fixed = {name: _constant(value, types[name]) for name, value in constants.items()}
     yield encoder.write_header()
     for file in sorted(folder.glob("*.parquet")):
-        for batch in pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=read):
+        for batch in tally.batches(pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=read)):
             columns = [
-                pa.repeat(fixed[name], batch.num_rows) if name in fixed else _wired(batch.column(name), name, kind)
+                pa.repeat(fixed[name], batch.num_rows)
+                if name in fixed
+                else _wired(batch.column(name), name, kind, without_zeros=without_zeros)
                 for name, kind in types.items()
             ]
             yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
@@ -66,8 +78,17 @@ def carried_sql(columns: Sequence[QueryColumn], dialect: Dialect, sql: str) -> s
     return f"SELECT {', '.join(shown)} FROM ({sql}\n) AS _source"
 
 
-def copy_out(reader: pa.RecordBatchReader, file: Path, columns: Sequence[QueryColumn], dialect: Dialect) -> None:
-    """Write the batches of a query that `carried_sql` made, as Parquet; decimals get their type back."""
+def copy_out(
+    reader: pa.RecordBatchReader,
+    file: Path,
+    columns: Sequence[QueryColumn],
+    dialect: Dialect,
+    written: Callable[[pa.RecordBatch], object],
+) -> None:
+    """Write the batches of a query that `carried_sql` made, as Parquet; decimals get their type back.
+
+    Each batch that is in the file is handed to `written`.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -81,6 +102,7 @@ def copy_out(reader: pa.RecordBatchReader, file: Path, columns: Sequence[QueryCo
         for batch in reader:
             arrays = [_read(values, field) for values, field in zip(batch.columns, schema, strict=True)]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            written(batch)
 
 
 def _constant(value: object, kind: ColumnType) -> pa.Scalar:
@@ -96,18 +118,20 @@ def _wire_type(kind: ColumnType) -> pa.DataType:
     return pa.binary(16) if isinstance(kind, UUID) else arrow_type(kind)
 
 
-def _wired(values: pa.Array, name: str, kind: ColumnType) -> pa.Array:
+def _wired(values: pa.Array, name: str, kind: ColumnType, *, without_zeros: bool) -> pa.Array:
     """The values in the form that PostgreSQL takes, which has no text with a zero byte."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if isinstance(kind, Text | String | JSON | JSONB):
         found = pc.any(pc.match_substring(values, "\0")).as_py()
-        if found:
+        if found and not without_zeros:
             raise CheckError(
                 f"column {name!r} holds a text with a zero byte, which PostgreSQL cannot keep",
-                hint="nothing was written; remove it in the source query, for example with replace()",
+                hint="nothing was written; remove it in the source query, or let every load do so: "
+                'zero_bytes = "remove" of the connection',
             )
+        values = pc.replace_substring(values, "\0", "") if found else values
     if isinstance(kind, UUID):
         return _uuid_bytes(values)
     return values.cast(_wire_type(kind), safe=not pa.types.is_timestamp(values.type))
@@ -141,11 +165,13 @@ def _read(values: pa.Array, field: pa.Field) -> pa.Array:
             )
         return values.cast(field.type)
     if pa.types.is_temporal(field.type) and len(values) > values.null_count:
-        bounds = pc.min_max(values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64()))
-        limits = (2**31 - 1, -(2**31)) if pa.types.is_date32(values.type) else (2**63 - 1, -(2**63))
-        if bounds["max"].as_py() == limits[0] or bounds["min"].as_py() == limits[1]:
+        is_date = pa.types.is_date32(values.type)
+        earliest = pc.min(values.cast(pa.int32() if is_date else pa.int64())).as_py()
+        # The driver counts from another day than PostgreSQL, and what is then too large comes out far below zero.
+        if earliest < (EARLIEST_DAY if is_date else EARLIEST_DAY * DAY_MICROSECONDS):
             raise CheckError(
-                f"column {field.name!r} holds a time without end (infinity), which only PostgreSQL can say",
+                f"column {field.name!r} holds a time without end (infinity) or after the year 294246, "
+                "which only PostgreSQL can say",
                 hint="replace it in the source query, for example by NULL: nullif(" + field.name + ", 'infinity')",
             )
     return values.cast(field.type)

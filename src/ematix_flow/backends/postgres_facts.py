@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from ..types import Text
 from .base import Fact
+from .postgres_dialect import PostgresDialect
 from .postgres_functions import COLLATION
+from .server import bookkeeping_fact
 from .sql_connection import SqlConnection
-from .sql_ledger import SCHEMA
 
 __all__ = ["facts_of"]
 
@@ -16,17 +18,18 @@ OLDEST = 12
 CLOCKS_APART = timedelta(seconds=5)
 
 
-def facts_of(connection: SqlConnection) -> Sequence[Fact]:
-    """Each fact in a few words; a warning says what does not work because of it."""
+def facts_of(connection: SqlConnection, schema: str) -> Sequence[Fact]:
+    """Each fact in a few words; a warning says what does not work because of it. `schema` is the ledger's."""
     began = datetime.now(UTC)
     asked = connection.execute(_QUESTION).fetchall()[0]
-    number, version, user, creates, has_schema, temporary, clock, cipher, letters, encoding, standby = asked
+    number, version, user, creates, temporary, clock, cipher, letters, encoding, standby = asked
     middle = began + (datetime.now(UTC) - began) / 2
     assert isinstance(clock, datetime)
     facts = [
         _version(str(version), int(str(number)) // 10_000),
         Fact("user", str(user)),
-        _schemas(bool(creates), bool(has_schema)),
+        Fact("may create schemas", "yes" if creates else "no, only use those that are there"),
+        _bookkeeping(connection, schema, bool(creates)),
         _temporary(bool(temporary)),
         _clock(clock - middle),
         Fact("encrypted", f"yes, {cipher}" if cipher else "no"),
@@ -42,7 +45,6 @@ def facts_of(connection: SqlConnection) -> Sequence[Fact]:
 _QUESTION = f"""
 SELECT current_setting('server_version_num'), current_setting('server_version'), current_user,
   has_database_privilege(current_database(), 'CREATE'),
-  EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = '{SCHEMA}'),
   has_database_privilege(current_database(), 'TEMPORARY'),
   clock_timestamp(),
   (SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl),
@@ -57,12 +59,17 @@ def _version(text: str, major: int) -> Fact:
     return Fact("version", text)
 
 
-def _schemas(creates: bool, has_schema: bool) -> Fact:
-    if creates:
-        return Fact("may create schemas", "yes")
-    if has_schema:
-        return Fact("may create schemas", f"no, only use those that are there; {SCHEMA} is")
-    return Fact("may create schemas", f"no, and the schema {SCHEMA} is missing: runs need it", is_warning=True)
+def _bookkeeping(connection: SqlConnection, schema: str, creates: bool) -> Fact:
+    name = PostgresDialect().literal(schema, Text()).sql("postgres")
+    found = connection.execute(
+        "SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE'), "
+        "EXISTS (SELECT 1 FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = 'run_history') "
+        f"FROM pg_namespace AS n WHERE n.nspname = CAST({name} AS name)"
+    ).fetchall()
+    if not found:
+        return bookkeeping_fact(schema, "missing" if creates else "forbidden")
+    usable, fillable, filled = found[0]
+    return bookkeeping_fact(schema, "there" if usable and (fillable or filled) else "closed")
 
 
 def _temporary(allowed: bool) -> Fact:

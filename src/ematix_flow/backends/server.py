@@ -7,17 +7,18 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..types import ColumnType
 from .arrow_files import parquet_types
-from .base import Brought
+from .base import Brought, Fact
+from .server_connection import ServerConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
 from .sql_change import BROUGHT
 
-__all__ = ["ServerBackend"]
+__all__ = ["ServerBackend", "bookkeeping_fact"]
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
@@ -25,8 +26,17 @@ _NOTHING: Mapping[str, object] = MappingProxyType({})
 class ServerBackend(SqlBackend):
     """A database on a server, which keeps the keys of its tables itself."""
 
+    connection: ServerConnection
     LONGEST_NAME: ClassVar[int]
     """How many bytes the name of an index may have."""
+    BOOKKEEPING_HINT = (
+        "create that schema and let this user make tables in it, or name another one: bookkeeping_schema= of the "
+        "connection"
+    )
+
+    @property
+    def bookkeeping_schema(self) -> str:
+        return self.connection.bookkeeping_schema
 
     @abstractmethod
     def fill(
@@ -81,3 +91,18 @@ class ServerBackend(SqlBackend):
 
     def rows_changed(self, cursor: SqlCursor) -> int:
         return int(cursor.rowcount)  # type: ignore[attr-defined]
+
+
+def bookkeeping_fact(schema: str, state: Literal["there", "missing", "forbidden", "closed"]) -> Fact:
+    """Whether the schema of run records, bookmarks and tokens is there, or can be made."""
+    elsewhere = "or name another: bookkeeping_schema= of the connection"
+    match state:
+        case "there":
+            return Fact("bookkeeping", f"in {schema}")
+        case "missing":
+            return Fact("bookkeeping", f"in {schema}, which the first run makes")
+        case "forbidden":
+            value = f"{schema} is missing, and this user may not make it: create it, {elsewhere}"
+        case "closed":
+            value = f"this user may not make tables in {schema}: allow it, {elsewhere}"
+    return Fact("bookkeeping", value, is_warning=True)

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ..spec.connection import Connection
 
-__all__ = ["MySQLConnection", "PostgresConnection"]
+__all__ = ["MySQLConnection", "PostgresConnection", "ServerConnection"]
+
+
+class ServerConnection(Connection):
+    """What databases on servers share: a schema of one's own for run records, bookmarks and tokens."""
+
+    bookkeeping_schema: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.is_open("bookkeeping_schema"):
+            return
+        name = self.bookkeeping_schema
+        if not name or name != name.strip() or "\0" in name:
+            raise self.error(
+                f"'bookkeeping_schema' cannot be {name!r}",
+                hint="name the schema for run records, bookmarks and tokens, or leave the field out",
+            )
 
 
 @dataclass(frozen=True, repr=False)
-class PostgresConnection(Connection):
+class PostgresConnection(ServerConnection):
     """A PostgreSQL database."""
 
     kind: ClassVar[str] = "postgres"
     schemes: ClassVar[tuple[str, ...]] = ("postgres", "postgresql")
     backend: ClassVar[str] = "postgres:PostgresBackend"
+    words: ClassVar[Mapping[str, tuple[str, ...]]] = {"zero_bytes": ("refuse", "remove")}
 
     url: str
     """`postgres://user:password@host:5432/database`; options of libpq such as `?sslmode=verify-full` are kept."""
@@ -28,10 +47,23 @@ class PostgresConnection(Connection):
     """Seconds that one statement may take; 0 sets no bound."""
     application_name: str = "ematix-flow"
     """What the server's own lists call these connections."""
+    bookkeeping_schema: str = "ematix_flow"
+    """The schema of run records, bookmarks and tokens; made by the first run where it is missing."""
+    zero_bytes: str = "refuse"
+    """What becomes of zero bytes in incoming text, which PostgreSQL cannot keep: `refuse` them, or `remove` them."""
+    max_connections: int | None = None
+    """Connections that read a large table at the same time; unless given as many as cores, 4 at most."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.is_open("max_connections") or self.max_connections is None:
+            return
+        if self.max_connections < 1:
+            raise self.error("'max_connections' is at least 1", hint="1 reads every table as one stream")
 
 
 @dataclass(frozen=True, repr=False)
-class MySQLConnection(Connection):
+class MySQLConnection(ServerConnection):
     """A MySQL or MariaDB database."""
 
     kind: ClassVar[str] = "mysql"
@@ -48,3 +80,5 @@ class MySQLConnection(Connection):
     """Seconds that one statement may take; 0 sets no bound."""
     local_infile: bool = True
     """Send rows by LOAD DATA LOCAL INFILE where the server allows it; off for servers that you do not trust."""
+    bookkeeping_schema: str = "ematix_flow"
+    """The database of run records, bookmarks and tokens; made by the first run where it is missing."""

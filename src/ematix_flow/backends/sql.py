@@ -19,12 +19,12 @@ from ..spec.connection import Connection
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Commit, Run
 from ..spec.table import Column, Table
-from ..strategies.base import INCOMING, TARGET, Change
+from ..strategies.base import INCOMING, TARGET, Change, Upsert
 from .base import Actual, Backend, Load, Piped, Pushed, QueryColumn, QueryResult, Relation, SchemaChange, Spooled
 from .sql_change import STAGED, Spelling, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
 from .sql_ddl import change_table
-from .sql_ledger import SqlLedger
+from .sql_ledger import BOOKKEEPING_SCHEMA, SqlLedger
 from .sql_load import SqlLoad
 from .sql_text import check_query, check_statement, is_query
 
@@ -52,6 +52,8 @@ class SqlBackend(Backend):
     KEYS: ClassVar[bool] = True
     """Tables are created with their primary key and unique constraints."""
     CREATE_INDEX: ClassVar[str] = "CREATE INDEX IF NOT EXISTS"
+    BOOKKEEPING_HINT: ClassVar[str | None] = None
+    """What to do where the tables of the ledger cannot be made."""
 
     def __init__(self, connection: Connection, workshop: Workshop) -> None:
         super().__init__(connection, workshop)
@@ -61,8 +63,13 @@ class SqlBackend(Backend):
 
     @property
     def ledger(self) -> SqlLedger:
-        """Run records and bookmarks in the schema `ematix_flow` of this database."""
+        """Run records and bookmarks in a schema of this database."""
         return SqlLedger(self)
+
+    @property
+    def bookkeeping_schema(self) -> str:
+        """The schema of the ledger's tables."""
+        return BOOKKEEPING_SCHEMA
 
     @abstractmethod
     def connect(self) -> SqlConnection:
@@ -266,12 +273,27 @@ class SqlBackend(Backend):
         }
         return Spelling(self.relation_sql(TableRef(table.schema, table.name)), self.dialect.quote, render, casts)
 
+    def looking_up(self, connection: SqlConnection, table: TableRef, rows: int) -> AbstractContextManager[object]:
+        """Statements of the block find as many rows of the table by a unique index, where that is known to pay."""
+        return nullcontext()
+
+    def overwrite_sql(
+        self, spelling: Spelling, change: Upsert, table: Table, connection: SqlConnection | None = None
+    ) -> str | None:
+        """One statement that makes an upsert and gives each label with its number of rows; None without such a one.
+
+        A connection tells whether the table is as declared.
+        """
+        return None
+
     def explain(self, table: Table, change: Change) -> Sequence[str]:
         """The statements that would make the change; the run's own values stand as placeholders such as `:now`."""
         types = {column.name: column.type for column in table.columns}
         spelling = self.spelling(table, lambda query: self.dialect.render(self.bound(query, table), {}, types))
-        statements = change_statements(change, spelling)
-        return tuple(statement.sql for statement in statements)
+        overwrite = self.overwrite_sql(spelling, change, table) if isinstance(change, Upsert) else None
+        if overwrite is not None:
+            return (overwrite,)
+        return tuple(statement.sql for statement in change_statements(change, spelling))
 
     def export_rows(self, place: Place, folder: Path) -> Mapping[str, ColumnType]:
         """Write the rows at `place` into `folder` as Parquet; gives the types that are known of their columns."""

@@ -1,15 +1,16 @@
-"""The tables `ematix_flow.run_history`, `watermarks` and `loads` inside a SQL database."""
+"""The tables `run_history`, `watermarks` and `loads` inside a SQL database, by default in the schema `ematix_flow`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ..errors import FlowError
+from ..errors import BackendError, FlowError
+from ..spec.modes import mode_facts
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Run
 from ..spec.table import Column, Table
@@ -21,15 +22,16 @@ from .sql_ddl import create_sql
 if TYPE_CHECKING:
     from .sql import SqlBackend, SqlConnection
 
-__all__ = ["SqlLedger", "TokenRow"]
+__all__ = ["BOOKKEEPING_SCHEMA", "SqlLedger", "TokenRow"]
 
-SCHEMA = "ematix_flow"
+BOOKKEEPING_SCHEMA = "ematix_flow"
+"""Where the tables are unless a connection says otherwise."""
 
 _COUNTS = ("rows_inserted", "rows_updated", "rows_unchanged", "rows_read", "rows_deleted", "rows_closed")
 
 
 def _table(name: str, *columns: Column) -> Table:
-    return Table(SCHEMA, name, columns)
+    return Table(BOOKKEEPING_SCHEMA, name, columns)
 
 
 HISTORY = _table(
@@ -83,7 +85,10 @@ class SqlLedger(Ledger):
     """Run records, bookmarks and tokens beside the rows they belong to."""
 
     def __init__(self, backend: SqlBackend) -> None:
-        self.backend = backend
+        self.backend, self.schema = backend, backend.bookkeeping_schema
+        self._history, self._watermarks, self._loads = (
+            replace(table, schema=self.schema) for table in (HISTORY, WATERMARKS, LOADS)
+        )
 
     def start(self, run: Run) -> None:
         """Record that `run` began, and close the records of dead processes."""
@@ -93,7 +98,7 @@ class SqlLedger(Ledger):
             for ended in untold:
                 self._replace_run(connection, ended, only_running=True)
             self._reap(connection, run)
-            self._insert(connection, HISTORY, _history_row(run))
+            self._insert(connection, self._history, _history_row(run))
         for ended in untold:
             self.backend.untold.pop(ended.run_id, None)
 
@@ -109,7 +114,7 @@ class SqlLedger(Ledger):
     def bookmark(self, pipeline: str) -> Bookmark | None:
         """The committed bookmark of `pipeline`."""
         where = {"pipeline_name": pipeline}
-        rows = self._select(WATERMARKS, ("pipeline_name", "column_name", "last_value", "updated_at"), where)
+        rows = self._select(self._watermarks, ("pipeline_name", "column_name", "last_value", "updated_at"), where)
         if not rows:
             return None
         name, column, value, updated_at = rows[0]
@@ -126,24 +131,24 @@ class SqlLedger(Ledger):
         where = {"target_schema": table.schema, "target_table": table.name}
         if pipeline is not None:
             where["pipeline_name"] = pipeline
-        rows = self._select(LOADS, ("loaded_at",), where, order="loaded_at", limit=1)
+        rows = self._select(self._loads, ("loaded_at",), where, order="loaded_at", limit=1)
         return _instant(rows[0][0]) if rows else None
 
     def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:
         """Records, newest first."""
         where = {} if pipeline is None else {"pipeline_name": pipeline}
         # A table that an older version made has fewer columns until the next run adds them.
-        actual = self.backend.columns(TableRef(SCHEMA, HISTORY.name))
-        names = [name for name in HISTORY.column_names if actual is not None and name in actual.column_names]
-        rows = self._select(HISTORY, names, where, order="started_at", limit=limit)
-        missing = dict.fromkeys(HISTORY.column_names)
+        actual = self.backend.columns(_ref(self._history))
+        names = [name for name in self._history.column_names if actual is not None and name in actual.column_names]
+        rows = self._select(self._history, names, where, order="started_at", limit=limit)
+        missing = dict.fromkeys(self._history.column_names)
         return [_run({**missing, **dict(zip(names, row, strict=True))}) for row in rows]
 
     def has_token(self, connection: SqlConnection, token: str) -> bool:
         """Whether a load with this token was committed."""
-        if self.backend.columns_in(connection, TableRef(SCHEMA, LOADS.name)) is None:
+        if self.backend.columns_in(connection, _ref(self._loads)) is None:
             return False
-        query = self._query(LOADS, ("token",), {"token": token})
+        query = self._query(self._loads, ("token",), {"token": token})
         return bool(connection.execute(query).fetchall())
 
     def commit(self, connection: SqlConnection, token: TokenRow, run: Run, bookmark: Bookmark | None) -> None:
@@ -151,7 +156,7 @@ class SqlLedger(Ledger):
         self._prepare(connection)
         self._insert(
             connection,
-            LOADS,
+            self._loads,
             {
                 "token": token.token,
                 "pipeline_name": token.pipeline,
@@ -168,21 +173,20 @@ class SqlLedger(Ledger):
     def _replace_bookmark(
         self, connection: SqlConnection, pipeline: str, bookmark: Bookmark | None, at: datetime
     ) -> None:
-        self._delete(connection, WATERMARKS, "pipeline_name", pipeline)
+        self._delete(connection, self._watermarks, "pipeline_name", pipeline)
         if bookmark is not None:
             row = {"pipeline_name": pipeline, "column_name": bookmark.column, "last_value": bookmark.value}
-            self._insert(connection, WATERMARKS, {**row, "updated_at": at})
+            self._insert(connection, self._watermarks, {**row, "updated_at": at})
 
     def _prepare(self, connection: SqlConnection) -> None:
         """Create what is missing; a database that has everything is only looked at."""
         if not self._missing(connection):
             return
-        self.backend.take_turn(connection, TableRef(SCHEMA, "*"))
+        self.backend.take_turn(connection, TableRef(self.schema, "*"))
         # While this one waited, another run may have made it all.
         for table, columns in self._missing(connection).items():
             if columns is None:
-                self.backend.ensure_schema(connection, SCHEMA)
-                connection.execute(create_sql(self.backend, table))
+                self._create(connection, table)
                 continue
             for column in columns:
                 kind = self.backend.dialect.type_name(column.type)
@@ -190,18 +194,30 @@ class SqlLedger(Ledger):
                     f"ALTER TABLE {self._name(table)} ADD COLUMN {self.backend.dialect.quote(column.name)} {kind}"
                 )
 
+    def _create(self, connection: SqlConnection, table: Table) -> None:
+        try:
+            self.backend.ensure_schema(connection, self.schema)
+            connection.execute(create_sql(self.backend, table))
+        except BackendError as error:
+            if error.transient:
+                raise
+            raise BackendError(
+                f"{error.message}: run records, bookmarks and tokens are kept in the schema {self.schema!r}",
+                hint=self.backend.BOOKKEEPING_HINT or error.hint,
+            ) from error
+
     def _missing(self, connection: SqlConnection) -> dict[Table, Sequence[Column] | None]:
         """The tables that are not there (None), or lack columns that an older version did not have."""
         found: dict[Table, Sequence[Column] | None] = {}
-        for table in (HISTORY, WATERMARKS, LOADS):
-            actual = self.backend.columns_in(connection, TableRef(table.schema, table.name))
+        for table in (self._history, self._watermarks, self._loads):
+            actual = self.backend.columns_in(connection, _ref(table))
             columns = [] if actual is None else [each for each in table.columns if each.name not in actual.column_names]
             if actual is None or columns:
                 found[table] = None if actual is None else columns
         return found
 
     def _reap(self, connection: SqlConnection, run: Run) -> None:
-        query = self._query(HISTORY, ("run_id", "owner"), {"pipeline_name": run.pipeline, "status": "running"})
+        query = self._query(self._history, ("run_id", "owner"), {"pipeline_name": run.pipeline, "status": "running"})
         for run_id, owner in connection.execute(query).fetchall():
             if not is_alive(str(owner or "")):
                 changes = {"status": "failed", "finished_at": run.started_at, "error_message": INTERRUPTED}
@@ -216,10 +232,10 @@ class SqlLedger(Ledger):
     def _update(
         self, connection: SqlConnection, run_id: str, changes: Mapping[str, object], *, only_running: bool = False
     ) -> None:
-        settings = {name: self._literal(HISTORY, name, value) for name, value in changes.items()}
-        statement = exp.update(self.backend.table_name(TableRef(SCHEMA, HISTORY.name)), {})
+        settings = {name: self._literal(self._history, name, value) for name, value in changes.items()}
+        statement = exp.update(self.backend.table_name(_ref(self._history)), {})
         statement.set("expressions", [exp.EQ(this=_column(name), expression=value) for name, value in settings.items()])
-        condition: exp.Expr = _column("run_id").eq(self._literal(HISTORY, "run_id", run_id))
+        condition: exp.Expr = _column("run_id").eq(self._literal(self._history, "run_id", run_id))
         if only_running:
             condition = exp.and_(condition, _column("status").eq(exp.Literal.string("running")))
         statement.set("where", exp.Where(this=condition))
@@ -243,7 +259,7 @@ class SqlLedger(Ledger):
         order: str | None = None,
         limit: int | None = None,
     ) -> list[tuple[object, ...]]:
-        if self.backend.columns(TableRef(table.schema, table.name)) is None:
+        if self.backend.columns(_ref(table)) is None:
             return []
         with self.backend.session() as connection:
             query = self._query(table, names, where, order=order, limit=limit)
@@ -266,7 +282,7 @@ class SqlLedger(Ledger):
             else _column(name)
             for name in names
         ]
-        query = exp.select(*shown).from_(self.backend.table_name(TableRef(table.schema, table.name)))
+        query = exp.select(*shown).from_(self.backend.table_name(_ref(table)))
         for name, value in where.items():
             query = query.where(_column(name).eq(self._literal(table, name, value)))
         if order is not None:
@@ -289,7 +305,11 @@ class SqlLedger(Ledger):
                 return self.backend.dialect.literal(text.name, kind) if isinstance(kind, UUID) else text
 
     def _name(self, table: Table) -> str:
-        return self.backend.table_name(TableRef(table.schema, table.name)).sql(self.backend.dialect.name)
+        return self.backend.table_name(_ref(table)).sql(self.backend.dialect.name)
+
+
+def _ref(table: Table) -> TableRef:
+    return TableRef(table.schema, table.name)
 
 
 def _column(name: str) -> exp.Column:
@@ -298,8 +318,8 @@ def _column(name: str) -> exp.Column:
 
 def _history_row(run: Run) -> dict[str, object]:
     rows = {name: run.rows.get(name) for name in _COUNTS}
-    if run.mode == "scd2" and run.rows:
-        rows["rows_updated"] = run.rows.get("rows_closed", 0)  # the documented meaning of the column for scd2
+    if mode_facts(run.mode).keeps_history and run.rows:
+        rows["rows_updated"] = run.rows.get("rows_closed", 0)  # the documented meaning of the column for versions
     return {
         "run_id": run.run_id,
         "pipeline_name": run.pipeline,

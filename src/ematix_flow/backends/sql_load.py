@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -107,9 +108,11 @@ class SqlLoad(Load):
         return Applied(read=inserted, labels={"insert": inserted})
 
     def _apply(self, change: Change) -> Applied:
-        statements = change_statements(change, self.backend.spelling(self.table, self.render))
+        spelling = self.backend.spelling(self.table, self.render)
+        statements = change_statements(change, spelling)
         if isinstance(change, Upsert):
-            return self._upsert(statements, change)
+            overwrite = self.backend.overwrite_sql(spelling, change, self.table, self.connection)
+            return self._upsert(statements, change) if overwrite is None else self._overwrite(overwrite)
         for statement in statements:
             cursor = self.connection.execute(statement.sql)
         inserted = self.backend.rows_changed(cursor)
@@ -147,18 +150,25 @@ class SqlLoad(Load):
         label = self.backend.dialect.quote(CHANGE_LABEL)
         counted = self.connection.execute(f"SELECT {label}, COUNT(*) FROM {CHANGED} GROUP BY {label}").fetchall()
         labels = {str(name): int(str(count)) for name, count in counted}
-        if not self._is_unique(change.keys):
+        is_unique = self._is_unique(change.keys)
+        if not is_unique:
             self._refuse_ambiguous(change)
-        for statement in rest:
-            if statement.is_needed(labels):
-                changed = self.backend.rows_changed(self.connection.execute(statement.sql))
-                if changed != statement.expected(labels):
-                    raise self._ambiguous(change, "")
+        rows = sum(labels.values())
+        with self.backend.looking_up(self.connection, self._ref, rows) if is_unique else nullcontext():
+            for statement in rest:
+                if statement.is_needed(labels):
+                    changed = self.backend.rows_changed(self.connection.execute(statement.sql))
+                    if changed != statement.expected(labels):
+                        raise self._ambiguous(change, "")
         if not self.backend.KEYS:
             self._refuse_broken(
                 group for group in (self.table.primary_key, *self.table.unique) if set(group) != set(change.keys)
             )
         return Applied(read=self._incoming_rows(), labels=labels)
+
+    def _overwrite(self, sql: str) -> Applied:
+        counted = self.connection.execute(sql).fetchall()
+        return Applied(read=self._incoming_rows(), labels={str(name): int(str(count)) for name, count in counted})
 
     def _incoming_rows(self) -> int:
         return int(str(self.connection.execute(f"SELECT COUNT(*) FROM {STAGED}").fetchall()[0][0]))

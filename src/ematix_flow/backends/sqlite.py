@@ -132,7 +132,8 @@ class SQLiteBackend(EmbeddedBackend):
             {storage for storage, flag in zip(_STORAGE, seen[4 * at : 4 * at + 4], strict=True) if flag}
             for at in range(len(names))
         ]
-        sqlite_arrow.copy_out(copy, folder / "rows.parquet", dict(zip(names, classes, strict=True)))
+        kinds = dict(zip(names, classes, strict=True))
+        sqlite_arrow.copy_out(copy, folder / "rows.parquet", kinds, self.workshop.tally("reading"))
         copy.unlink()
 
     def prepare_frame(self, frame: DataFrame, table: Table) -> DataFrame:
@@ -141,7 +142,7 @@ class SQLiteBackend(EmbeddedBackend):
 
     def receive(self, folder: Path) -> Path:
         file = self.workshop.folder("sqlite") / "incoming.sqlite"
-        sqlite_arrow.copy_in(folder, file, "incoming")
+        sqlite_arrow.copy_in(folder, file, "incoming", self.workshop.tally("writing"))
         return file
 
     def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["VIEW"]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import CheckError
 from .optional import optional
+from .progress import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +18,7 @@ __all__ = ["copy_in", "copy_out"]
 BATCH_ROWS = 65_536
 
 
-def copy_out(source: Path, target: Path, classes: Mapping[str, set[str]]) -> None:
+def copy_out(source: Path, target: Path, classes: Mapping[str, set[str]], tally: Tally) -> None:
     """Write the table `rows` of a SQLite file as Parquet; `classes` says which storage classes each column holds."""
     import pyarrow.parquet as pq
 
@@ -31,11 +32,12 @@ def copy_out(source: Path, target: Path, classes: Mapping[str, set[str]]) -> Non
         reader = cursor.fetch_record_batch()
         schema = _renamed(reader.schema, list(classes))
         with pq.ParquetWriter(str(target), schema) as writer:
-            for batch in _without_first(reader):
+            for batch in tally.batches(_without_first(reader)):
                 writer.write_batch(batch.rename_columns(list(classes)))
+    tally.end()
 
 
-def copy_in(folder: Path, target: Path, table: str) -> None:
+def copy_in(folder: Path, target: Path, table: str, tally: Tally) -> None:
     """Fill a new table of a new SQLite file with the Parquet files in `folder`, one row group in memory at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -44,7 +46,7 @@ def copy_in(folder: Path, target: Path, table: str) -> None:
     files = sorted(folder.glob("*.parquet"))
     schema = pa.schema([each.with_type(_stored(each.type)) for each in pq.read_schema(files[0])])
     refused: list[CheckError] = []
-    reader = pa.RecordBatchReader.from_batches(schema, _storable(_batches(files), schema, refused))
+    reader = pa.RecordBatchReader.from_batches(schema, _storable(tally.batches(_batches(files)), schema, refused))
     with driver.connect(str(target), autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("PRAGMA journal_mode = OFF")
         cursor.execute("PRAGMA synchronous = OFF")
@@ -56,6 +58,7 @@ def copy_in(folder: Path, target: Path, table: str) -> None:
                 raise refused[0] from None  # the driver would only quote it
             raise
         cursor.execute("COMMIT")
+    tally.end()
 
 
 def _batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""What a project lends to its backends: the Spark session, and folders that vanish when the run ends."""
+"""What a project lends to its backends: the Spark session, folders that vanish with the run, an ear for progress."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .owner import current_owner, is_alive
+from .progress import Doing, Moved, Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +27,7 @@ class Workshop:
         self._spark, self._scratch = spark, scratch
         self._bench: ContextVar[Path | None] = ContextVar("bench", default=None)
         self._users: ContextVar[SparkSession | None] = ContextVar("users", default=None)
+        self._watcher: ContextVar[Callable[[Moved], None]] = ContextVar("watcher", default=lambda moved: None)
 
     def spark(self) -> SparkSession:
         """The Spark session; the first call starts it."""
@@ -53,6 +55,19 @@ class Workshop:
         finally:
             self._users.reset(users)
             self._bench.reset(bench)
+
+    @contextmanager
+    def watched(self, tell: Callable[[Moved], None]) -> Iterator[None]:
+        """Hear how far the copies of the block are; a copy may tell it from a thread of its own."""
+        token = self._watcher.set(tell)
+        try:
+            yield
+        finally:
+            self._watcher.reset(token)
+
+    def tally(self, doing: Doing, *, parts: int = 1, counts_rows: bool = True) -> Tally:
+        """Counts a copy that begins now, for whoever watches."""
+        return Tally(self._watcher.get(), Moved(doing, 0 if counts_rows else None, parts=parts))
 
     def _new_bench(self) -> Path:
         path = Path(tempfile.mkdtemp(prefix=_BENCH, dir=_scratch_parent(self._scratch)))

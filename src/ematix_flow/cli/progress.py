@@ -1,4 +1,4 @@
-"""What a run is doing, shown on stderr while it runs: its step, Spark's tasks, and jars that are being fetched."""
+"""What a run is doing, shown on stderr while it runs: its step, rows that move, Spark's tasks, jars being fetched."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ..events import Event, RunFinished, RunStarted, StepStarted
+from ..events import Event, RunFinished, RunStarted, StepProgress, StepStarted
 from .screen import notices, show
 from .workspace import users_prints
 
@@ -89,6 +90,7 @@ class _Display:
         self._project = project
         self.bar = _bar(console)
         self._line = self.bar.add_task("planning", total=None, tasks="")
+        self._speed, self._copies = _Speed(datetime.now(UTC)), False
         self._ended = threading.Event()
         self._poll = threading.Thread(target=self._follow_spark, name="spark-activity", daemon=True)
 
@@ -97,10 +99,14 @@ class _Display:
         match event:
             case RunStarted():
                 self._describe(event, "starting")
-                if event.path != "same_db" and not self._poll.is_alive():
+                if event.way == "spark" and not self._poll.is_alive():
                     self._poll.start()
             case StepStarted():
                 self._describe(event, _DOING.get(event.step, event.step))
+                self._speed, self._copies = _Speed(event.at), False
+            case StepProgress():
+                self._copies = event.parts_done < event.parts
+                self._show_copy(event)
 
     def close(self) -> None:
         """Stop asking Spark."""
@@ -118,6 +124,8 @@ class _Display:
 
         self.bar.update(self._line, tasks="starting Spark")
         while not self._ended.wait(_POLL_SECONDS):
+            if self._copies:
+                continue  # rows on their way to or from Spark say more than Spark, which waits for them
             # Asking for a session that does not run would start one, and that is for the run to do.
             if is_running():
                 self._show_tasks(activity(self._project.workshop.spark()))
@@ -127,11 +135,37 @@ class _Display:
                 self.bar.tasks[0].total = None
                 self.bar.update(self._line, tasks="starting Spark")
 
+    def _show_copy(self, event: StepProgress) -> None:
+        self._describe(event, event.doing)
+        self.bar.tasks[0].total = event.parts if event.parts > 1 else None
+        self.bar.update(self._line, completed=event.parts_done, tasks=self._speed.describe(event))
+
     def _show_tasks(self, doing: Activity) -> None:
         text = f"Spark tasks {doing.tasks_done}/{doing.tasks_total}" if doing.tasks_total else ""
         # `update` takes None for "as it was"; here it means that nobody knows how much there is to do.
         self.bar.tasks[0].total = doing.tasks_total or None
         self.bar.update(self._line, completed=doing.tasks_done, tasks=text)
+
+
+class _Speed:
+    """How far a copy is, in words, and how fast it has been since it began."""
+
+    def __init__(self, began: datetime) -> None:
+        self._began, self._last = began, began
+        self._doing: str | None = None
+
+    def describe(self, event: StepProgress) -> str:
+        """Rows and rows in a second, or bytes where nobody counts rows; parts where there are several."""
+        if event.doing != self._doing:
+            self._began, self._doing = self._last, event.doing
+        self._last = event.at
+        seconds = max((event.at - self._began).total_seconds(), 1e-3)
+        said = [f"{event.bytes / 1e6:,.1f} MB", f"{event.bytes / seconds / 1e6:,.1f} MB/s"]
+        if event.rows is not None:
+            said = [f"{event.rows:,} rows", f"{event.rows / seconds:,.0f} rows/s"]
+        if event.parts > 1:
+            said.append(f"{event.parts_done}/{event.parts} parts")
+        return ", ".join(said)
 
 
 class _FetchLine:

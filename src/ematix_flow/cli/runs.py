@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigError, FlowError, UnknownNameError
+from ..spec.modes import mode_facts
 from ..spec.redaction import without_secrets
+from ..spec.run import instant_text
 from .failure import WRONG_CALL, fail, report, reported
 from .options import Format, Modules, Shape
 from .screen import Header, aligned, answers, facts, notices, show, show_json
 from .workspace import opened
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ..spec.run import Run
 
 app = typer.Typer(help="Look at recorded runs.", no_args_is_help=True)
@@ -99,8 +99,8 @@ def run_record(run: Run) -> dict[str, object]:
         "mode": run.mode,
         "path": run.path,
         "status": run.status,
-        "started_at": _instant(run.started_at),
-        "finished_at": _instant(run.finished_at) if run.finished_at else None,
+        "started_at": instant_text(run.started_at),
+        "finished_at": instant_text(run.finished_at) if run.finished_at else None,
         "seconds": _seconds(run),
         **_rows(run),
         "watermark_before": run.bookmark_before,
@@ -148,12 +148,9 @@ def _cells(run: Run) -> tuple[str, ...]:
 
 
 def _rows(run: Run) -> dict[str, int]:
-    # The history table keeps what scd2 closed under `rows_updated` too; that mode updates nothing else.
-    return {name: count for name, count in run.rows.items() if not (run.mode == "scd2" and name == "rows_updated")}
-
-
-def _instant(instant: datetime) -> str:
-    return instant.isoformat().replace("+00:00", "Z")
+    # Where versions are closed, the history table keeps their number under `rows_updated` too, and nothing else.
+    hidden = ("rows_updated",) if mode_facts(run.mode).keeps_history else ()
+    return {name: count for name, count in run.rows.items() if name not in hidden}
 
 
 def _seconds(run: Run) -> float | None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.core import TyperCommand
 
 from ..errors import ConfigError, SpecError
+from ..spec.run import instant_text
 from .failure import FAILED, WRONG_CALL, fail, reported
 from .options import Format, Modules, PipelineName, Shape
 from .screen import Header, aligned, answers, show, show_json, show_line
 from .workspace import find_pipeline, opened
 
 if TYPE_CHECKING:
+    from typer._click import Context
+
     from ..project import Project
     from ..spec.pipeline import Pipeline
     from ..spec.run import Bookmark
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Look at bookmarks of incremental pipelines and move them.", no_args_is_help=True)
 
 _HEADERS = (Header("pipeline"), Header("column"), Header("value"), Header("updated (UTC)", folds=False))
+
+_NEGATIVE = re.compile(r"-\.?\d")
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a bookmark is lost.")]
 
@@ -35,8 +42,18 @@ def get_watermark(name: PipelineName, modules: Modules = None, format: Shape = F
             show(answers(), aligned([_cells(part, bookmark) for part, bookmark in found], _HEADERS))
 
 
-# A negative number is a value and no option.
-@app.command("set", context_settings={"ignore_unknown_options": True})
+class _TakesNumbers(TyperCommand):
+    """A command for which ``-5`` is a value; any other word that begins with a dash is an option."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Let numbers below zero follow ``--``, behind which no option is looked for."""
+        end = args.index("--") if "--" in args else len(args)
+        numbers = [word for word in args[:end] if _NEGATIVE.match(word)]
+        words = [word for word in args[:end] if word not in numbers]
+        return super().parse_args(ctx, [*words, "--", *numbers, *args[end + 1 :]])
+
+
+@app.command("set", cls=_TakesNumbers)
 def set_watermark(
     name: PipelineName,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The greatest value that counts as loaded.")],
@@ -124,7 +141,7 @@ def _record(part: Pipeline, bookmark: Bookmark | None) -> dict[str, object]:
         "connection": part.target_connection,
         "column": bookmark.column if bookmark else part.incremental_column,
         "value": bookmark.value if bookmark else None,
-        "updated_at": at.isoformat().replace("+00:00", "Z") if at else None,
+        "updated_at": instant_text(at) if at else None,
     }
 
 

@@ -8,12 +8,14 @@ from ..spec.declared import Declared
 from ..spec.keywords import Mode, TargetOptions, check_keywords
 from ..spec.origin import declared_at
 from ..spec.pipeline import build_pipeline
+from ..spec.pipeline_data import Given
+from ..spec.source import Source
 from ..spec.table_spec import table_from_spec
 from .handle import Handle
 from .plan import build_plan
 from .result import RunResult
 from .run import Systems, run_plan
-from .source import Source, call_function
+from .source import call_function
 
 __all__ = ["LoadOptions", "load_directly"]
 
@@ -41,7 +43,7 @@ def load_directly(handle: Handle, mode: Mode, target: object, source: object, op
     check_keywords(declared, options, _OPTIONS)
     said = {key: value for key, value in options.items() if key not in ("pipeline_name", "dry_run")}
     own = {"name": declared.name, "mode": mode, "target": table, "target_connection": handle.name}
-    pipeline = build_pipeline(lambda _source: source, {**said, **own}, place)
+    pipeline = build_pipeline(Given(source), {**said, **own}, place)
     origin = system
     if isinstance(source, Source) and isinstance(source.connection, Handle):
         origin = source.connection.backend

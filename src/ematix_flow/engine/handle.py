@@ -12,9 +12,9 @@ from ..errors import BackendError, RunError, SpecError, SpecTypeError
 from ..spec.connection import Connection
 from ..spec.keywords import DriftPolicy, Mode
 from ..spec.place import TableRef
-from ..spec.run import StepStatus
+from ..spec.run import StepStatus, instant_text
 from ..spec.table_spec import table_from_spec
-from .result import RunResult, instant_text
+from .result import RunResult
 from .schema import ensure_table
 from .step_record import new_step, record_step
 
@@ -83,6 +83,15 @@ class Handle:
     def dialect(self) -> str:
         """The SQL dialect the connection's system speaks."""
         return self._backend.dialect.name
+
+    def table_sql(self, schema: str, table: str, columns: Sequence[str] | None = None) -> str:
+        """The query that gives a table, in the words of the connection's system; opens nothing."""
+        shown = "*" if columns is None else ", ".join(self._backend.dialect.quote(name) for name in columns)
+        return f"SELECT {shown} FROM {self._backend.relation_sql(TableRef(schema, table))}"
+
+    def is_of(self, backend: Backend) -> bool:
+        """Whether this is a handle of that system."""
+        return self._backend is backend
 
     def connection_info(self) -> Mapping[str, object]:
         """The connection's fields with secrets redacted, and its `host`, `port`, `dbname` and `user`."""
@@ -201,19 +210,10 @@ class Handle:
     def _connection(self) -> Connection:
         return self._backend.connection
 
-    def table_sql(self, schema: str, table: str, columns: Sequence[str] | None = None) -> str:
-        """The query that gives a table, in the words of the connection's system; opens nothing."""
-        shown = "*" if columns is None else ", ".join(self._backend.dialect.quote(name) for name in columns)
-        return f"SELECT {shown} FROM {self._backend.relation_sql(TableRef(schema, table))}"
-
     def _load(self, mode: Mode, target: object, source: object, options: LoadOptions) -> RunResult:
         from .direct import load_directly  # it needs this module
 
         return load_directly(self, mode, target, source, options)
-
-    def is_of(self, backend: Backend) -> bool:
-        """Whether this is a handle of that system."""
-        return self._backend is backend
 
     def _asked(self) -> Backend:
         if self._closed:

@@ -156,7 +156,7 @@ def plan_load(pipeline: Pipeline, target: Backend | None, *, stamps: bool = True
     columns = tuple(column for column in pipeline.table.columns if column.name not in added)
     with pipeline.named_errors():
         table = augment(pipeline.table, strategy)
-        keys = key_ladder(pipeline.table, pipeline.keys, pipeline=pipeline.name) if strategy.needs_keys else None
+        keys = key_ladder(pipeline.table, pipeline.keys, pipeline=pipeline.name) if strategy.facts.needs_keys else None
         enforced = target is not None and target.can.enforces_keys
         intent, compare_reason = _intent(pipeline, strategy, table, columns, keys, check_keys=not enforced)
         strategy.check(intent)
@@ -206,10 +206,10 @@ def _intent(
     update: tuple[str, ...] = ()
     compare: tuple[str, ...] = ()
     reason = None
-    if strategy.updates:
+    if strategy.facts.updates:
         explicit = pipeline.update_columns if pipeline.update_columns is not None else pipeline.compare_columns
         update, reason = _chosen(explicit, rest)
-    elif strategy.keeps_history:
+    elif strategy.facts.keeps_history:
         # The event time says when a version began; by itself it is no change.
         derived = tuple(name for name in rest if name != pipeline.event_timestamp_column)
         compare, reason = _chosen(pipeline.compare_columns, derived)

@@ -22,7 +22,7 @@ from ..spec.run import Run
 from .handle import Handle
 from .result import RunResult
 from .source import awaited
-from .step_record import new_step
+from .step_record import metrics_text, new_step
 
 __all__ = [
     "Metrics",
@@ -167,8 +167,8 @@ def _call(title: str, function: Callable[..., object], handle: Handle, further: 
     if not isinstance(answer, Mapping):
         return None
     try:
-        json.dumps(answer, default=str)
-    except (TypeError, ValueError) as error:
+        metrics_text(answer)
+    except ValueError as error:
         raise UserCodeError(f"{title}: the metrics cannot be written as JSON: {error}") from error
     return answer
 
@@ -177,10 +177,7 @@ def _recorded(ledger: Ledger, run: Run, work: Callable[[], Metrics]) -> Run:
     """The final record of the work, which stands in the history from its beginning."""
     ledger.start(run)
     try:
-        metrics = work()
-        text = (
-            None if metrics is None else json.dumps({str(name): value for name, value in metrics.items()}, default=str)
-        )
+        text = metrics_text(work())
     except BaseException as error:
         failed = run.with_outcome("transform_failed", datetime.now(UTC), error=failure_text(error))
         try:

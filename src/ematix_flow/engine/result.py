@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from ..errors import FlowError, UserCodeError
 from ..spec.registered import ScheduledPipeline
 from ..strategies.base import Counts, Strategy
 
-__all__ = ["RunResult", "call_scheduled", "instant_text", "rows_of"]
+__all__ = ["RunResult", "call_scheduled", "rows_of"]
 
 
 class RunResult(dict[str, object]):
@@ -25,13 +24,13 @@ class RunResult(dict[str, object]):
 def rows_of(strategy: Strategy, counts: Counts) -> dict[str, int]:
     """The counts that mean something for a strategy, by their documented names."""
     rows = {"rows_read": counts.read, "rows_inserted": counts.inserted}
-    if strategy.updates:
+    if strategy.facts.updates:
         rows |= {
             "rows_updated": counts.updated,
             "rows_unchanged": counts.unchanged,
             "rows_deleted": counts.deleted,
         }
-    if strategy.keeps_history:
+    if strategy.facts.keeps_history:
         rows |= {
             "rows_closed": counts.closed,
             "closed_changed": counts.closed_changed,
@@ -42,11 +41,6 @@ def rows_of(strategy: Strategy, counts: Counts) -> dict[str, int]:
             "rows_late": counts.late,
         }
     return rows
-
-
-def instant_text(instant: datetime) -> str:
-    """An instant as results and JSON show it."""
-    return instant.isoformat().replace("+00:00", "Z")
 
 
 def call_scheduled(declared: ScheduledPipeline) -> RunResult:

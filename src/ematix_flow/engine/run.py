@@ -5,26 +5,27 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ..backends.base import Backend, SchemaChange
 from ..backends.base import Load as OpenLoad
 from ..backends.owner import current_owner
+from ..backends.progress import Moved
 from ..backends.spark_errors import spark_errors
 from ..backends.workshop import Workshop
 from ..errors import BackendError, CheckError, ConflictError, FlowError
-from ..events import Bus, RunFinished, RunStarted, StepFinished, StepStarted
+from ..events import Bus, RunFinished, RunStarted, StepFinished, StepProgress, StepStarted
 from ..spec.pipeline import Pipeline
 from ..spec.place import Rows, TableRef
 from ..spec.redaction import failure_text
-from ..spec.run import Bookmark, Commit, Run
+from ..spec.run import Bookmark, Commit, Run, instant_text
 from ..strategies.base import Append, Intent
 from .bookmark import check_bookmark, reached_query, read_from
 from .plan import Plan
 from .post import StepScope
 from .relation import Incoming, copied_rows, frame_rows, pushed_rows, spark_rows
-from .result import RunResult, instant_text, rows_of
+from .result import RunResult, rows_of
 from .schema import plan_schema, warn_of_drift
 
 __all__ = ["After", "Systems", "record_failure", "run_plan"]
@@ -100,7 +101,7 @@ class _Execution:
     def run(self, after: After | None) -> RunResult:
         """The documented outcome, or the error after its record was written."""
         run = self._record()
-        self._publish(RunStarted, mode=self.pipeline.mode, path=self.plan.path)
+        self._publish(RunStarted, mode=self.pipeline.mode, path=self.plan.path, way=self.plan.way)
         # Rows that come through Spark take their time: the target stays free until they are there.
         held = self.target.hold() if self.plan.path == "same_db" else nullcontext()
         try:
@@ -218,10 +219,11 @@ class _Execution:
 
     def _replayed(self, run: Run) -> RunResult:
         """The token was committed by an earlier run, so this one has nothing to do."""
-        ended = run.with_outcome("success", datetime.now(UTC))
+        strategy = self.plan.load.strategy
+        ended = run.with_outcome("success", datetime.now(UTC), rows=rows_of(strategy, strategy.counts({}, read=0)))
         if not self.dry_run:
             self.target.ledger.end(ended)
-        return self._result(ended, {}, status="success", replayed=True)
+        return self._result(ended, ended.rows, status="success", replayed=True)
 
     def _apply(self, opened: OpenLoad) -> dict[str, int]:
         strategy, intent = self.plan.load.strategy, self._intent()
@@ -231,10 +233,12 @@ class _Execution:
         late = 0 if late_query is None else int(str(opened.measure(late_query)[0][0]))
         try:
             applied = opened.apply(change)
-        except BackendError:
-            # The database names its constraint; our guards name the keys, where it still answers.
-            with suppress(BackendError):
-                self._refuse(opened, replace(intent, check_keys=True))
+        except BackendError as error:
+            # The database names its constraint; our guards name the keys, where it still answers. A conflict is none,
+            # and may have taken the incoming rows with it.
+            if not error.transient:
+                with suppress(BackendError):
+                    self._refuse(opened, replace(intent, check_keys=True))
             raise
         counts = strategy.counts(applied.labels, read=applied.read, late=late)
         return rows_of(strategy, counts)
@@ -336,8 +340,12 @@ class _Execution:
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
+        def tell(moved: Moved) -> None:
+            self._publish(StepProgress, step=name, **asdict(moved))
+
         self._publish(StepStarted, step=name)
-        yield
+        with self.systems.workshop.watched(tell):
+            yield
         self._publish(StepFinished, step=name)
 
     def _publish(self, kind: type, **facts: object) -> None:

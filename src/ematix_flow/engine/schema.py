@@ -45,7 +45,7 @@ def augment(table: Table, strategy: Strategy) -> Table:
         for added in strategy.adds
     ]
     whole = table.with_columns(added)
-    return replace(whole, unique=()) if strategy.keeps_history else whole
+    return replace(whole, unique=()) if strategy.facts.keeps_history else whole
 
 
 def plan_schema(

@@ -1,63 +1,22 @@
-"""The user's function: called inside a boundary, its answer turned into a place to read from; `Source` is an answer."""
+"""The user's function: called inside a boundary, its answer turned into a place to read from."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
 
 from ..backends.arrow_files import find_rows
 from ..backends.base import Backend
 from ..errors import FlowError, SpecError, SpecTypeError, UserCodeError
-from ..spec.connection import Connection
 from ..spec.pipeline import Pipeline
 from ..spec.place import Place, Prefix, Query, Rows, TableRef
+from ..spec.source import Source
 from .handle import Handle
 
-__all__ = ["Source", "awaited", "call_function"]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A query and the connection that runs it, as a handle or by its name: what a pipeline's function may return."""
-
-    connection: Handle | str
-    query: str
-
-    def __post_init__(self) -> None:
-        connection: object = self.connection
-        if isinstance(connection, Connection):
-            object.__setattr__(self, "connection", connection.name)
-        elif not isinstance(connection, Handle | str):
-            raise SpecTypeError(
-                f"Source takes a handle or the name of a connection, not {type(connection).__name__}",
-                hint="pass the source or the target that the pipeline's function was given",
-            )
-        elif connection == "":
-            raise SpecError("a Source needs the name of its connection", hint="pass a name, or a handle")
-
-    @classmethod
-    def from_query(cls, conn: Handle, sql: str) -> Source:
-        """The rows of a query, in the words of the connection's system."""
-        return cls(conn, sql)
-
-    @classmethod
-    def from_table(cls, conn: Handle, schema: str, table: str, columns: Sequence[str] | None = None) -> Source:
-        """The rows of a table: all its columns, or those that are named."""
-        return cls(conn, conn.table_sql(schema, table, columns))
-
-    @classmethod
-    def postgres_query(cls, conn: Handle, sql: str) -> Source:
-        """The same as `from_query`."""
-        return cls.from_query(conn, sql)
-
-    @classmethod
-    def postgres_table(cls, conn: Handle, schema: str, table: str, columns: Sequence[str] | None = None) -> Source:
-        """The same as `from_table`."""
-        return cls.from_table(conn, schema, table, columns)
+__all__ = ["awaited", "call_function"]
 
 
 def call_function(
@@ -117,7 +76,7 @@ def _query_of(answer: Source, source: Backend, target: Backend) -> Query:
 def _is_of(answer: Source, system: Backend) -> bool:
     if isinstance(answer.connection, str):
         return answer.connection == system.connection.name
-    return answer.connection.is_of(system)
+    return isinstance(answer.connection, Handle) and answer.connection.is_of(system)
 
 
 def awaited(answer: Awaitable[object]) -> object:

@@ -14,7 +14,7 @@ from ..errors import SpecError, nearest
 from ..spec.redaction import without_secrets
 from ..spec.run import Run, StepStatus
 
-__all__ = ["new_step", "record_step"]
+__all__ = ["metrics_text", "new_step", "record_step"]
 
 
 def new_step(
@@ -48,7 +48,10 @@ def record_step(
         raise SpecError(f"a step cannot have the status {status!r}", hint=hint)
     if begun.parent_run_id is not None:
         _check_run_id(begun.parent_run_id)
-    text = _metrics_text(metrics)
+    try:
+        text = metrics_text(metrics)
+    except ValueError as problem:
+        raise SpecError(f"the metrics of a step are no JSON: {problem}", hint="pass a dictionary") from None
     ended = begun.with_outcome(
         status, datetime.now(UTC), error=None if error is None else without_secrets(error), metrics_json=text
     )
@@ -57,15 +60,8 @@ def record_step(
     return ended
 
 
-def _check_run_id(text: str) -> None:
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        hint = "pass the run_id of the load's result, or None"
-        raise SpecError(f"{text!r} is not the id of a run", hint=hint) from None
-
-
-def _metrics_text(metrics: str | Mapping[str, object] | None) -> str | None:
+def metrics_text(metrics: str | Mapping[str, object] | None) -> str | None:
+    """What a step reports of itself, as JSON; ValueError where it cannot be."""
     if metrics is None:
         return None
     try:
@@ -73,5 +69,13 @@ def _metrics_text(metrics: str | Mapping[str, object] | None) -> str | None:
             json.loads(metrics)
             return metrics
         return json.dumps({str(name): value for name, value in metrics.items()}, default=str)
-    except (TypeError, ValueError) as error:
-        raise SpecError(f"the metrics of a step are no JSON: {error}", hint="pass a dictionary") from None
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _check_run_id(text: str) -> None:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        hint = "pass the run_id of the load's result, or None"
+        raise SpecError(f"{text!r} is not the id of a run", hint=hint) from None

@@ -63,6 +63,8 @@ class Connection:
     """The field that keeps a URL whole, where the kind has it."""
     url_parts: ClassVar[Mapping[str, str]] = {}
     """Which field each part of a server's URL fills: ``host``, ``port``, ``user``, ``password``, ``path`` …"""
+    local_path: ClassVar[str] = ""
+    """The field that is a path on this machine; one that is relative begins in the project's folder."""
     words: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The fields that know only certain words, and these words."""
 

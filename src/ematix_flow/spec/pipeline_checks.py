@@ -30,6 +30,7 @@ from ..types import (
 )
 from .cron import cron_problem
 from .declared import Declared
+from .modes import mode_facts, modes_with
 from .table import DELETED, METADATA_NAMES, key_ladder
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def check_pipeline(pipeline: Pipeline) -> None:
     _check_columns(pipeline)
     _check_incremental(pipeline)
     _check_duplicates(pipeline)
-    if pipeline.mode in _KEYED:
+    if mode_facts(pipeline.mode).needs_keys:
         _check_keys(pipeline)
 
 
@@ -100,18 +101,12 @@ def _check_function(pipeline: Pipeline) -> None:
         )
 
 
-_KEYED: tuple[str, ...] = ("merge", "scd1", "scd2")
-_MERGES: tuple[str, ...] = ("merge", "scd1")
+_KEYED = modes_with(lambda facts: facts.needs_keys)
 _MODES_OF: Mapping[str, tuple[str, ...]] = {
-    "incremental_column": ("append", *_KEYED),
-    "event_timestamp_column": ("scd2",),
-    "ttl": ("scd2",),
-    "late_events": ("scd2",),
-    "on_duplicate": _KEYED,
-    "on_duplicate_order_by": _KEYED,
-    "compare_columns": ("scd2", *_MERGES),
-    "update_columns": _MERGES,
-    "keys": _KEYED,
+    "incremental_column": modes_with(lambda facts: not facts.replaces),
+    **dict.fromkeys(("event_timestamp_column", "ttl", "late_events"), modes_with(lambda facts: facts.keeps_history)),
+    **dict.fromkeys(("on_duplicate", "on_duplicate_order_by", "compare_columns", "keys"), _KEYED),
+    "update_columns": modes_with(lambda facts: facts.updates),
 }
 """Options that only some modes can honour."""
 
@@ -127,9 +122,14 @@ def _check_combination(pipeline: Pipeline) -> None:
 
 
 def _check_mode(pipeline: Pipeline, keyword: str, modes: tuple[str, ...]) -> None:
-    if getattr(pipeline, keyword) not in (None, "error") and pipeline.mode not in modes:
-        shown = modes[0] if len(modes) == 1 else f"{', '.join(modes[:-1])} or {modes[-1]}"
-        raise pipeline.error(f"{keyword}= is for mode {shown}, not {pipeline.mode}", hint=f"leave {keyword}= out")
+    # An empty list asks for nothing, which every mode can do.
+    if getattr(pipeline, keyword) not in (None, "error", ()) and pipeline.mode not in modes:
+        problem = f"{keyword}= is for mode {_either(modes)}, not {pipeline.mode}"
+        raise pipeline.error(problem, hint=f"leave {keyword}= out")
+
+
+def _either(words: tuple[str, ...]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _check_deletes(pipeline: Pipeline) -> None:
@@ -138,9 +138,11 @@ def _check_deletes(pipeline: Pipeline) -> None:
     if deletes not in (None, "hard", "soft"):
         hint = nearest("word", str(deletes), ("hard", "soft"))
         raise pipeline.error(f"handle_deletes={deletes!r} is not possible", kind=UnsupportedError, hint=hint)
-    _check_mode(pipeline, "handle_deletes", _KEYED)
-    if deletes == "hard" and pipeline.mode == "scd2":
-        raise pipeline.error("scd2 keeps history and never deletes rows", hint="use handle_deletes='soft'")
+    _check_mode(pipeline, "handle_deletes", modes_with(lambda facts: facts.deletes))
+    possible = mode_facts(pipeline.mode).deletes
+    if deletes is not None and deletes not in possible:
+        problem = f"{pipeline.mode} keeps history and never deletes rows"
+        raise pipeline.error(problem, hint=f"use handle_deletes={possible[0]!r}")
 
 
 def _check_incremental(pipeline: Pipeline) -> None:
@@ -159,10 +161,10 @@ def _check_incremental(pipeline: Pipeline) -> None:
             )
     if lookback is None:
         return
-    if pipeline.mode not in _KEYED:
+    if not mode_facts(pipeline.mode).needs_keys:
         raise pipeline.error(
-            f"lookback= is for mode {', '.join(_KEYED[:-1])} or {_KEYED[-1]}: {pipeline.mode} would add the rows that "
-            "it reads again a second time",
+            f"lookback= is for mode {_either(_KEYED)}: {pipeline.mode} would add the rows that it reads again a second "
+            "time",
             hint="leave lookback= out, or use mode='merge'",
         )
     _check_lookback(pipeline, pipeline.table.column(column), lookback)
@@ -219,7 +221,7 @@ def _check_columns(pipeline: Pipeline) -> None:
         "column_map": tuple(pipeline.column_map),
         **{keyword: (name,) for keyword in _ORDERING if (name := getattr(pipeline, keyword)) is not None},
     }
-    filled = METADATA_NAMES if pipeline.mode == "scd2" else ("_loaded_at", "_batch_id")
+    filled = METADATA_NAMES if mode_facts(pipeline.mode).keeps_history else ("_loaded_at", "_batch_id")
     if pipeline.handle_deletes == "soft":
         filled = (*filled, DELETED)
     for keyword, name in ((keyword, name) for keyword, names in named.items() for name in names or ()):
@@ -240,7 +242,7 @@ def _check_columns(pipeline: Pipeline) -> None:
 
 
 def _check_keys(pipeline: Pipeline) -> None:
-    """There are keys, no key is a column that changes, and scd2 has something to compare."""
+    """There are keys, no key is a column that changes, and a history has something to compare."""
     if pipeline.keys == ():
         hint = "name columns, or leave it out and declare __merge_keys__, a natural_key() or a pk()"
         raise pipeline.error("keys= names no column", hint=hint)
@@ -257,8 +259,9 @@ def _check_keys(pipeline: Pipeline) -> None:
     event = pipeline.event_timestamp_column
     rest = [name for name in pipeline.table.column_names if name not in (*keys, *METADATA_NAMES, event)]
     compared = rest if pipeline.compare_columns is None else pipeline.compare_columns
-    if pipeline.mode == "scd2" and not compared:
-        raise pipeline.error("scd2 has no columns to compare", hint="declare a column beside the keys, or use merge")
+    if mode_facts(pipeline.mode).keeps_history and not compared:
+        hint = "declare a column beside the keys, or use merge"
+        raise pipeline.error(f"{pipeline.mode} has no columns to compare", hint=hint)
 
 
 def _signature(function: Callable[..., object]) -> list[inspect.Parameter]:

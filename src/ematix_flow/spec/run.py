@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-__all__ = ["Bookmark", "Commit", "Run", "RunStatus", "StepStatus"]
+__all__ = ["Bookmark", "Commit", "Run", "RunStatus", "StepStatus", "instant_text"]
 
 StepStatus = Literal["transform_success", "transform_failed"]
 RunStatus = Literal["running", "success", "failed", "dry_run"] | StepStatus
@@ -69,3 +69,8 @@ class Commit:
     """The bookmark this load resumes from."""
     dry_run: bool = False
     """Do everything, then leave nothing."""
+
+
+def instant_text(instant: datetime) -> str:
+    """An instant as results and JSON show it."""
+    return instant.isoformat().replace("+00:00", "Z")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ..spec.modes import MODE_FACTS
 from .base import INCOMING, TARGET, Append, Guard, Intent, Strategy
 from .guard import duplicate_key, existing_key, null_bookmarks
 from .query import all_of, cell, matches, named, number, select, source, value
@@ -16,6 +17,7 @@ class AppendRows(Strategy):
 
     name = "append"
     change_type = Append
+    facts = MODE_FACTS["append"]
     fills_gaps = True
     label = "insert-select"
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..errors import SpecError, UnknownNameError, UnsupportedError, nearest
+from ..spec.modes import ModeFacts
 from ..spec.table import DELETED
 from ..types import UUID, Boolean, ColumnType, TimestampTZ
 
@@ -32,6 +33,7 @@ __all__ = [
     "Counts",
     "Guard",
     "Intent",
+    "Overwrite",
     "Replace",
     "Strategy",
     "Upsert",
@@ -112,6 +114,18 @@ class Replace:
 
 
 @dataclass(frozen=True)
+class Overwrite:
+    """An upsert without looking first, for a database whose unique index finds the row that a key has already."""
+
+    rows: exp.Query
+    """Every incoming row, as it is where its key is new."""
+    compared: tuple[str, ...]
+    """A row that exists is touched where one of these differs."""
+    replaced: tuple[str, ...]
+    """What a touched row gets from the incoming one."""
+
+
+@dataclass(frozen=True)
 class Upsert:
     """Complete after-images, each with a label in `_change`; the label `remove` asks for a physical delete."""
 
@@ -119,6 +133,8 @@ class Upsert:
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     removes: bool = False
+    overwrite: Overwrite | None = None
+    """The same change said shorter, where it can be."""
 
 
 Change = Append | Replace | Upsert
@@ -174,15 +190,10 @@ class Strategy(ABC):
     change_type: ClassVar[type[Change]]
     """What the strategy asks of a table; a system that cannot take it refuses the mode while planning."""
     adds: tuple[Added, ...] = META_COLUMNS
-    needs_keys: ClassVar[bool] = False
-    deletes: ClassVar[tuple[str, ...]] = ()
-    """The words that `deletes` may be, beside None."""
+    facts: ClassVar[ModeFacts]
+    """What the mode does, as declarations know it too."""
     marks_deletes: ClassVar[bool] = False
     """Soft deletes need a column of their own."""
-    keeps_history: ClassVar[bool] = False
-    """Understands event time and expiry."""
-    updates: ClassVar[bool] = False
-    """Changes rows in place, and says which columns it sets."""
     fills_gaps: ClassVar[bool] = False
     """A nullable column that the source has not becomes NULL: no row that is there could lose a value by it."""
     label: ClassVar[str]
@@ -191,7 +202,7 @@ class Strategy(ABC):
     def check(self, intent: Intent) -> None:
         """Refuse an intent that this strategy cannot mean."""
         self._check_options(intent)
-        if self.needs_keys and not intent.keys:
+        if self.facts.needs_keys and not intent.keys:
             raise SpecError(f"mode {self.name!r} needs keys", hint="give keys=[…] or mark the primary key with pk()")
         for word, names in (("key", intent.keys), ("update column", intent.update), ("compare column", intent.compare)):
             _check_names(word, names, intent.columns)
@@ -231,11 +242,11 @@ class Strategy(ABC):
         return tuple(name for name in intent.columns if name not in ours)
 
     def _check_options(self, intent: Intent) -> None:
-        if intent.deletes is not None and intent.deletes not in self.deletes:
-            forms = " or ".join(map(repr, self.deletes))
-            allowed = f"deletes={forms} is the form it has" if self.deletes else "use merge or scd2"
+        if intent.deletes is not None and intent.deletes not in self.facts.deletes:
+            forms = " or ".join(map(repr, self.facts.deletes))
+            allowed = f"deletes={forms} is the form it has" if self.facts.deletes else "use merge or scd2"
             raise UnsupportedError(f"mode {self.name!r} cannot do deletes={intent.deletes!r}", hint=allowed)
-        if not self.keeps_history:
+        if not self.facts.keeps_history:
             asked = {"event time": intent.event_time, "ttl": intent.ttl is not None}
             for word in (word for word, wanted in asked.items() if wanted):
                 raise UnsupportedError(

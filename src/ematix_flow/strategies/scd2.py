@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from ..errors import SpecError
+from ..spec.modes import MODE_FACTS
 from ..types import Boolean, Bytes, TimestampTZ
 from .base import (
     CHANGE_LABEL,
@@ -38,9 +39,7 @@ class Scd2(Strategy):
 
     name = "scd2"
     change_type = Upsert
-    needs_keys = True
-    deletes = ("soft",)
-    keeps_history = True
+    facts = MODE_FACTS["scd2"]
     label = "SCD2: change table of opened and closed versions, then update + insert"
     adds = (
         Added("valid_from", TimestampTZ(), primary_key=True),

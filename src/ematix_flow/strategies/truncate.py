@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..spec.modes import MODE_FACTS
 from .append import stamped
 from .base import Guard, Intent, Replace, Strategy
 from .guard import duplicate_key
@@ -14,6 +15,7 @@ class Truncate(Strategy):
 
     name = "truncate"
     change_type = Replace
+    facts = MODE_FACTS["truncate"]
     fills_gaps = True
     label = "truncate + insert"
 
