@@ -4,43 +4,37 @@ A process forks for every kill point and opens nothing itself but, for loads thr
 use the session one after the other, while it waits. A child counts the steps of the run and the statements or file
 names that it changes, and kills itself before the n-th. Other children look at what is left and load again.
 
-All points of a load: ``python -m tests.backends.crash_run pushed postgres merge FOLDER``, with an empty folder.
+The program reads lines such as ``["pushed", "sqlite", "merge", FOLDER, ""]``, with an empty folder and the URL of a
+server where one is needed, and answers each with all points of that load.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
+import ssl
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
-import psycopg
-
-from ematix_flow.backends.postgres import PostgresBackend
-from ematix_flow.connections import PostgresConnection
-from ematix_flow.events import Event, StepProgress
 from ematix_flow.strategies.base import EVENT_TIME
 from tests.backends.conftest import BY_NAME
+from tests.backends.crash_ground import Ground, MySQLGround, PostgresGround, ServerGround
 from tests.backends.lab import Lab, Lane, Route, clock, read_table
 from tests.backends.store import Row
+from tests.backends.watch import Killer, watch_files, watch_statements, watch_steps
+from tests.chaos.processes import Driver, in_child
 from tests.oracle import Moment, expect
-from tests.servers import postgres
 from tests.spark_session import shared_session
 
 FIRST, CRASHED, NEXT, LAST = "09:00", "10:00", "11:00", "12:00"
 TOKEN = "the load that dies"
-PATIENCE_SECONDS = 60
-IDLE = ("SET ", "SELECT ", "PRAGMA ", "DESCRIBE ", "SAVEPOINT ", "RELEASE ", "ANALYZE ")
-"""How statements begin that change nothing by themselves."""
 
 
 @dataclass(frozen=True)
@@ -65,154 +59,6 @@ SCENARIOS = {
 }
 
 
-class Listener(Protocol):
-    """Hears of everything that is about to happen."""
-
-    def event(self, text: str) -> None:
-        """Something is about to happen."""
-
-
-class Killer:
-    """Ends this process at the n-th event; what the event was stays in a file."""
-
-    def __init__(self, number: int, note: Path) -> None:
-        self.number, self.note = number, note
-        self.seen = 0
-
-    def event(self, text: str) -> None:
-        """Something is about to happen."""
-        self.seen += 1
-        if self.seen == self.number:
-            self.note.write_text(text, encoding="utf-8")
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-class Ground:
-    """Where the systems of a lab are: below a folder that is copied as it is."""
-
-    def make(self, place: Path) -> None:
-        """A folder for a lab."""
-        place.mkdir()
-
-    def copy(self, base: Path, place: Path) -> None:
-        """Let a second lab begin where the first one stands."""
-        shutil.copytree(base, place)
-
-    def settle(self, place: Path) -> None:
-        """Wait until nothing of the dead process is at work."""
-
-    def remove(self, place: Path) -> None:
-        """Give back what a lab took."""
-        shutil.rmtree(place)
-
-
-class ServerGround(Ground):
-    """Databases of a PostgreSQL server, one for each system of each folder."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.system = replace(BY_NAME["postgres"], connect=self.connect)
-
-    def connect(self, name: str, folder: Path) -> PostgresConnection:
-        """The connection of a lab, whose database must be there."""
-        return PostgresConnection(name, f"{self.url.rpartition('/')[0]}/{self._database(folder.parent)}")
-
-    def make(self, place: Path) -> None:
-        super().make(place)
-        self._execute(f'CREATE DATABASE "{self._database(place)}"')
-
-    def copy(self, base: Path, place: Path) -> None:
-        super().copy(base, place)
-        self.settle(base)
-        copied = f'"{self._database(place)}" TEMPLATE "{self._database(base)}" STRATEGY file_copy'
-        self._execute(f"CREATE DATABASE {copied}")
-
-    def settle(self, place: Path) -> None:
-        """The server rolls back what a client left open, once it sees that the client is gone."""
-        found = f"SELECT COUNT(*) FROM pg_stat_activity WHERE datname = '{self._database(place)}'"
-        deadline = monotonic() + PATIENCE_SECONDS
-        while self._execute(found) != (0,):
-            assert monotonic() < deadline, f"the server still works for {place.name}"
-
-    def remove(self, place: Path) -> None:
-        super().remove(place)
-        self._execute(f'DROP DATABASE "{self._database(place)}" WITH (FORCE)')
-
-    def _database(self, place: Path) -> str:
-        return f"crash_{place.name.replace(' ', '_')}"
-
-    def _execute(self, sql: str) -> Any:
-        # Opened anew each time: a child must not share a connection with the process that forked it.
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            cursor = connection.execute(sql)  # type: ignore[call-overload]
-            return cursor.fetchone() if cursor.description else None
-
-
-class Watched:
-    """A driver's connection that tells the killer of every statement."""
-
-    def __init__(self, connection: Any, killer: Listener) -> None:
-        self._connection, self._killer = connection, killer
-
-    def execute(self, sql: str) -> Any:
-        # To die before a statement that changes nothing is to die before the next one that does.
-        if not sql.startswith(IDLE):
-            self._killer.event(sql)
-        return self._connection.execute(sql)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
-
-
-def watch_statements(lab: Lab, killer: Listener) -> None:
-    """Let the backend hand out watched connections."""
-    backend: Any = lab.target
-    real = backend.connect
-    backend.connect = lambda: Watched(real(), killer)
-    if isinstance(backend, PostgresBackend):
-        watch_copies(backend, killer)
-
-
-def watch_copies(backend: Any, killer: Listener) -> None:
-    """Rows that are sent to the server: before the first and before the last part of them."""
-    real = backend.copy_in
-
-    def parts(sql: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        killer.event(sql)
-        *first, last = chunks
-        yield from first
-        killer.event(f"the end of {sql}")
-        yield last
-
-    backend.copy_in = lambda connection, sql, chunks: real(connection, sql, parts(sql, chunks))
-
-
-def watch_files(_: Lab, killer: Killer) -> None:
-    """Count what changes names of files: the steps by which a load in a folder becomes visible."""
-    for name in ("rename", "replace", "link", "unlink"):
-        _watch_call(name, killer)
-
-
-def watch_steps(lab: Lab, killer: Killer) -> None:
-    """Count the beginning and the end of every step, too."""
-
-    def hear(event: Event) -> None:
-        if not isinstance(event, StepProgress):  # counted from within a statement, which has been heard of
-            killer.event(f"{type(event).__name__} {getattr(event, 'step', '')}")
-
-    lab.project.bus.subscribe(hear)
-
-
-def _watch_call(name: str, killer: Killer) -> None:
-    real = getattr(os, name)
-
-    def watched(*arguments: Any, **more: Any) -> Any:
-        killer.event(f"os.{name} {arguments}")
-        return real(*arguments, **more)
-
-    setattr(os, name, watched)
-
-
 def open_lab(lane: Lane, scenario: Scenario, folder: Path, session: Callable[[], Any]) -> Lab:
     """The lab of a folder that may have been used before."""
     lab = Lab(lane, folder, session, **scenario.options)
@@ -220,11 +66,12 @@ def open_lab(lane: Lane, scenario: Scenario, folder: Path, session: Callable[[],
     return lab
 
 
-def prepare(lab: Lab, scenario: Scenario) -> None:
-    """The load before, and the source of the load that will die."""
+def prepare(lab: Lab, scenario: Scenario) -> list[Row]:
+    """The load before, and the source of the load that will die; gives the table."""
     if scenario.before is not None:
         lab(scenario.header, *scenario.before, at=FIRST)
     lab.seed(*read_table(scenario.header, scenario.rows))
+    return lab.table()
 
 
 def die(lab: Lab, killer: Killer) -> None:
@@ -235,30 +82,43 @@ def die(lab: Lab, killer: Killer) -> None:
     killer.event("the end of the run")
 
 
-def look(lab: Lab, scenario: Scenario, before: Sequence[Row]) -> dict[str, Any]:
-    """What the dead process left, and what the next runs make of it."""
-    left, bookmark = lab.table(), lab.bookmark()
+def look(
+    lab: Lab, scenario: Scenario, before: Sequence[Row], catalog: str | None, known: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """What the dead process left, and what the next runs make of it.
+
+    On a server that nobody works on, what is there tells all: where it was seen before, what follows is known.
+    """
+    target: Any = lab.target
+    # To open a database may cost more than to read what is in it.
+    held = target.hold if lab.lane.system.pushed else nullcontext
+    with held():
+        left, bookmark, exists = lab.table(), lab.bookmark(), lab.exists()
+        history = [(run.status, run.error) for run in lab.runs()]
+        mark = str((said(left), bookmark, history, target.evaluate(catalog))) if catalog else ""
+    if mark in known:
+        return known[mark]
     states = {"before": said(before), "after": said(expected(lab, scenario, before, CRASHED))}
     state = next((name for name, rows in states.items() if rows == said(left)), "between")
-    history = [(run.status, run.error) for run in lab.runs()]
     again = lab.run(at=NEXT, token=TOKEN)
     final = said(expected(lab, scenario, before, CRASHED if state == "after" else NEXT))
-    repaired = said(lab.table()) == final
-    token_changed = state == "after" and lab.table() != left
-    records = [(run.status, run.error) for run in lab.runs()]
+    with held():
+        table, records = lab.table(), [(run.status, run.error) for run in lab.runs()]
     # One more run finds nothing to do; on other paths that costs too much to be asked at every point.
     repeats = scenario.options["mode"] != "truncate" and lab.lane.path == "pushed"
     if repeats:
         lab.run(at=LAST)
     return {
+        "mark": mark,
         "state": state,
         "left": said(left),
         "states": states,
+        "exists": exists,
         "bookmark": bookmark.value if bookmark else None,
         "history": history,
         "replayed": bool(again.get("replayed")),
-        "token_changed": token_changed,
-        "repaired": repaired,
+        "token_changed": state == "after" and table != left,
+        "repaired": said(table) == final,
         "records": records,
         "stable": not repeats or said(lab.table()) == final,
     }
@@ -281,55 +141,40 @@ def said(rows: Sequence[Row]) -> list[str]:
     return sorted(str(sorted(row.items(), key=str)) for row in plain)
 
 
-def in_child(work: Callable[[], Any], answer: Path) -> Any:
-    """What `work` gives, done by a process of its own; None where it was killed."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            answer.write_text(json.dumps(work(), default=str), encoding="utf-8")
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return None
-    if os.waitstatus_to_exitcode(status):
-        raise RuntimeError("a child failed; its error is above")
-    return json.loads(answer.read_text(encoding="utf-8"))
-
-
 def every_point(
     lane: Lane, name: str, folder: Path, session: Callable[[], Any], ground: Ground
 ) -> list[dict[str, Any]]:
     """Kill a load before every one of its steps, statements and changes of names, one process each."""
-    scenario = SCENARIOS[name]
-    base, answer, note = folder / "base", folder / "answer.json", folder / "note.txt"
+    scenario, base, note = SCENARIOS[name], folder / "base", folder / "note.txt"
     ground.make(base)
 
     def opened(place: Path) -> Lab:
         return open_lab(lane, scenario, place, session)
 
-    def death(place: Path, number: int) -> str:
-        die(opened(place), Killer(number, note))
-        return "alive"
-
-    def inspection(place: Path) -> dict[str, Any]:
-        return look(opened(place), scenario, opened(base).table())
-
-    in_child(lambda: prepare(opened(base), scenario), answer)
+    before = in_child(lambda: prepare(opened(base), scenario))
     found: list[dict[str, Any]] = []
     while True:
         place = folder / f"point {len(found) + 1}"
         ground.copy(base, place)
-        if in_child(partial(death, place, len(found) + 1), answer) is not None:
+        if is_killed(lambda: die(opened(place), Killer(len(found) + 1, note))):  # noqa: B023 - called at once
+            ground.settle(place)
+            known = {point["mark"]: point for point in found if point["mark"]}
+            seen = in_child(lambda: look(opened(place), scenario, before, ground.catalog, known))  # noqa: B023
+            found.append({**seen, "statement": note.read_text(encoding="utf-8")})
             ground.remove(place)
-            ground.remove(base)
-            return found
-        ground.settle(place)
-        seen = in_child(partial(inspection, place), answer)
-        found.append({"statement": note.read_text(encoding="utf-8"), **seen})
+            continue
         ground.remove(place)
+        ground.remove(base)
+        return found
+
+
+def is_killed(work: Callable[[], None]) -> bool:
+    """Whether a process that does this work is killed before its end."""
+    child = Driver(lambda _: work())
+    child.end()
+    if not os.WIFSIGNALED(child.status) and os.waitstatus_to_exitcode(child.status):
+        raise RuntimeError("a child failed; its error is above")
+    return os.WIFSIGNALED(child.status)
 
 
 def spark_lane(system: str) -> Lane:
@@ -347,26 +192,46 @@ def load_modules() -> None:
     """What every child needs: loaded here once, while nothing is open yet."""
     for name in ("duckdb", "pyarrow", "pyarrow.parquet", "pgpq", "adbc_driver_postgresql.dbapi", "sqlglot.optimizer"):
         import_module(name)
-    for name in ("duckdb", "sqlite", "postgres"):
+    for name in ("duckdb", "sqlite", "postgres", "mysql"):
         import_module(f"sqlglot.dialects.{name}")
         import_module(f"ematix_flow.backends.{name}")
     for name in ("engine.plan", "engine.run", "engine.source", "strategies.scd2"):
         import_module(f"ematix_flow.{name}")
+    # The driver of MySQL would read all certificates of this machine anew for every connection.
+    connection = import_module("pymysql.connections").Connection
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    connection._create_ssl_ctx = lambda *_: context
 
 
-def main(path: Route, system: str, name: str, folder: str, server: str = "") -> None:
-    load_modules()
-    ground, target = Ground(), BY_NAME[system]
-    if system == "postgres":
-        ground = ServerGround(server or postgres().url())
-        target = ground.system
+GROUNDS: Mapping[str, Callable[[str], ServerGround]] = {
+    "postgres": PostgresGround,
+    "mysql": MySQLGround,
+}
+
+
+def sweep(spark: Callable[[], Any], path: Route, system: str, name: str, folder: str, url: str) -> list[dict[str, Any]]:
+    """All points of a load."""
     if path == "spark":
-        with contextmanager(shared_session)() as spark:
-            found = every_point(spark_lane(system), name, Path(folder), lambda: spark, ground)
-    else:
-        found = every_point(Lane(target, path), name, Path(folder), no_spark, ground)
-    print(json.dumps(found))
+        started = spark()  # before the children, which share it
+        return every_point(spark_lane(system), name, Path(folder), lambda: started, Ground())
+    if system not in GROUNDS:
+        return every_point(Lane(BY_NAME[system], path), name, Path(folder), no_spark, Ground())
+    ground = GROUNDS[system](url)
+    return every_point(Lane(ground.system, path), name, Path(folder), no_spark, ground)
+
+
+def main() -> None:
+    """Do one sweep for each line, which says which, and write a line with what was found."""
+    load_modules()
+    with ExitStack() as stack:
+        start = cache(lambda: stack.enter_context(contextmanager(shared_session)()))
+        for line in sys.stdin:
+            try:
+                answer = {"points": sweep(start, *json.loads(line))}
+            except Exception:  # noqa: BLE001 - who asked is told
+                answer = {"error": traceback.format_exc()}
+            print(json.dumps(answer, default=str), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])  # type: ignore[arg-type]
+    main()

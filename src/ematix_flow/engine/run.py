@@ -233,10 +233,12 @@ class _Execution:
         late = 0 if late_query is None else int(str(opened.measure(late_query)[0][0]))
         try:
             applied = opened.apply(change)
-        except BackendError:
-            # The database names its constraint; our guards name the keys, where it still answers.
-            with suppress(BackendError):
-                self._refuse(opened, replace(intent, check_keys=True))
+        except BackendError as error:
+            # The database names its constraint; our guards name the keys, where it still answers. A conflict is none,
+            # and may have taken the incoming rows with it.
+            if not error.transient:
+                with suppress(BackendError):
+                    self._refuse(opened, replace(intent, check_keys=True))
             raise
         counts = strategy.counts(applied.labels, read=applied.read, late=late)
         return rows_of(strategy, counts)
