@@ -192,7 +192,7 @@ def open_driver(connection: MySQLConnection, **options: object) -> Any:
         host=parts.hostname or "127.0.0.1",
         port=parts.port or 3306,
         user=unquote(parts.username or ""),
-        password=unquote(parts.password or ""),
+        password=unquote(parts.password or "").encode(),  # as text, the driver would take it for Latin-1
         database=database,
         charset="utf8mb4",
         autocommit=True,
