@@ -365,7 +365,9 @@ class MySQLBackend(ServerBackend):
             node.set("this", exp.to_identifier(session.copy_name(node.name, counts[node.name]), quoted=True))
         return bound
 
-    def spelling(self, table: Table, render: Callable[[exp.Query], str]) -> Spelling:
+    def spelling(
+        self, table: Table, render: Callable[[exp.Query], str], connection: SqlConnection | None = None
+    ) -> Spelling:
         shared = super().spelling(table, render)
 
         def shape(names: Sequence[str], keys: Sequence[str]) -> str:

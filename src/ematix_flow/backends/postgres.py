@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
+from sqlglot import exp
+
 from ..errors import BackendError, ConfigError, ConflictError, ConnectError, FlowError, UnsupportedError
 from ..spec.place import TableRef
 from ..spec.table import Table
-from ..strategies.base import EVENT_TIME, Upsert
+from ..strategies.base import EVENT_TIME
 from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
 from .base import Actual, ActualColumn, Backend, Capabilities, Fact, Piped, QueryColumn, QueryResult
 from .optional import optional
-from .postgres_change import findable, overwriting
+from .postgres_change import PostgresSpelling, going_to_each, is_alone
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_cut import Limits, find_cut
 from .postgres_dialect import PostgresDialect
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresBackend"]
 
-FEW = 5
-"""Rows are few where the table holds so many times more."""
-_JOINS = ("enable_hashjoin", "enable_mergejoin")
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "iso_8601", "bytea_output": "hex"}
 # Few rows among many are looked up by their key; PostgreSQL's default is for disks that turn, where that is dear.
 _LOOKUPS = "SELECT set_config('random_page_cost', '1.1', false) WHERE current_setting('random_page_cost') = '4'"
@@ -319,29 +318,15 @@ class PostgresBackend(ServerBackend):
         listed = ", ".join(map(self.dialect.quote, columns))
         connection.execute(f"ANALYZE {name} ({listed})" if columns else f"ANALYZE {name}")
 
-    @contextmanager
-    def looking_up(self, connection: SqlConnection, table: TableRef, rows: int) -> Iterator[None]:
-        """PostgreSQL would rather read a table of some size as a whole than a part of it by its index."""
-        name = self._text(self.relation_sql(table))
-        counted = connection.execute(f"SELECT reltuples FROM pg_class WHERE oid = to_regclass({name})").fetchall()
-        is_few = bool(counted) and rows * FEW < cast("float", counted[0][0])
-        for join in _JOINS if is_few else ():
-            connection.execute(f"SET LOCAL {join} = off")
-        yield
-        for join in _JOINS if is_few else ():
-            connection.execute(f"SET LOCAL {join} = DEFAULT")
+    def spelling(
+        self, table: Table, render: Callable[[exp.Query], str], connection: SqlConnection | None = None
+    ) -> Spelling:
+        shared = super().spelling(table, render)
+        has_addresses = not shared.casts and (connection is None or is_alone(connection, self._text(shared.target)))
+        return PostgresSpelling(shared.target, shared.quote, render, shared.casts, has_addresses=has_addresses)
 
-    def overwrite_sql(
-        self, spelling: Spelling, change: Upsert, table: Table, connection: SqlConnection | None = None
-    ) -> str | None:
-        if change.overwrite is None or spelling.casts:
-            return None
-        if connection is None:
-            found: Sequence[Sequence[str]] = (table.primary_key, *table.unique)
-        else:
-            found = findable(connection, self._text(spelling.target))
-        is_found = any(set(group) == set(change.keys) for group in found)
-        return overwriting(spelling, change, change.overwrite) if is_found else None
+    def looking_up(self, connection: SqlConnection, table: TableRef, rows: int) -> AbstractContextManager[object]:
+        return going_to_each(connection, self._text(self.relation_sql(table)), rows)
 
     def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
         """Looks first: PostgreSQL asks for the right to create even where there is nothing to do."""

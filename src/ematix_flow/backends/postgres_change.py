@@ -1,42 +1,87 @@
-"""An upsert in the words of PostgreSQL: a unique index that finds the rows saves the change table."""
+"""A change in the words of PostgreSQL: rows that were compared are touched at the address where they were seen."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import cast
 
-from ..strategies.base import Overwrite, Upsert
-from .sql_change import Spelling
+from sqlglot import exp
+
+from ..strategies.base import TARGET, Upsert
+from .sql_change import CHANGED, Spelling
 from .sql_connection import SqlConnection
 
-__all__ = ["findable", "overwriting"]
+__all__ = ["PostgresSpelling", "going_to_each", "is_alone"]
+
+FEW = 5
+"""Rows are few where the table holds so many times more."""
+_ADDRESS = "_ematix_address"
+_JOINS = ("enable_hashjoin", "enable_mergejoin")
 
 
-def overwriting(spelling: Spelling, change: Upsert, how: Overwrite) -> str:
-    """Makes the change; rows go in by the order of their keys, so that neighbours in the index are touched together."""
-    quote, columns, keys = spelling.quote, spelling.names(change.columns), spelling.names(change.keys)
-    settings = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in how.replaced)
-    differs = " OR ".join(f"t.{quote(name)} IS DISTINCT FROM excluded.{quote(name)}" for name in how.compared)
-    # A row that was there before carries the lock that was put on it while it was looked at.
-    return (
-        f"WITH _done AS (INSERT INTO {spelling.target} AS t ({columns}) "
-        f"SELECT {columns} FROM ({spelling.render(how.rows)}) AS _rows ORDER BY {keys} "
-        f"ON CONFLICT ({keys}) DO UPDATE SET {settings} WHERE {differs} RETURNING t.xmax = 0 AS _new) "
-        "SELECT CASE WHEN _new THEN 'insert' ELSE 'update' END, COUNT(*) FROM _done GROUP BY 1"
-    )
+@dataclass(frozen=True)
+class PostgresSpelling(Spelling):
+    """Changes to a table of PostgreSQL."""
+
+    has_addresses: bool = field(kw_only=True)
+    """The table alone holds its rows, so that an address says which one is meant."""
+    located: bool = False
+    """The change table has the addresses."""
+
+    def of(self, change: Upsert) -> Spelling:
+        located = self.has_addresses and all(_target(part) is not None for part in _parts(change.rows))
+        return replace(self, located=located)
+
+    @property
+    def finds_rows(self) -> bool:
+        return self.located
+
+    def fill(self, change: Upsert) -> str:
+        if not self.located:
+            return super().fill(change)
+        rows = change.rows.copy()
+        for part in _parts(rows):
+            address = exp.Column(this=exp.Identifier(this="ctid"), table=exp.to_identifier(_target(part), quoted=True))
+            part.select(exp.alias_(address, _ADDRESS), copy=False)
+        return f"CREATE TEMPORARY TABLE {CHANGED} AS {self.render(rows)}"
+
+    def keyed(self, keys: Sequence[str], target: str) -> str:
+        """By the key as well: an address that became free may be given to another row."""
+        by_key = super().keyed(keys, target)
+        return f"c.{_ADDRESS} = {target}.ctid AND {by_key}" if self.located else by_key
 
 
-def findable(connection: SqlConnection, name: str) -> Sequence[Sequence[str]]:
-    """The groups of columns by which unique indexes of a table find rows that are put in just to be found.
+def _parts(rows: exp.Query) -> list[exp.Select]:
+    """The queries of which all rows together are the change."""
+    if isinstance(rows, exp.Union):
+        return [part for side in (rows.left, rows.right) for part in _parts(side)]
+    return [rows] if isinstance(rows, exp.Select) else []
 
-    There are none where triggers would hear of inserts that become updates; a constraint that waits finds nothing.
-    """
+
+def _target(part: exp.Select) -> str | None:
+    """The name by which a query calls the table itself; None where it looks at something else."""
+    origins = [part.args["from_"].this, *(join.this for join in part.args.get("joins") or ())]
+    names = (each.alias_or_name for each in origins if isinstance(each, exp.Table) and each.name == TARGET)
+    return next(names, None)
+
+
+def is_alone(connection: SqlConnection, name: str) -> bool:
+    """Whether all rows of a table are its own: partitions and tables that inherit have addresses of their own."""
     found = connection.execute(
-        "SELECT ARRAY(SELECT a.attname::text FROM pg_attribute AS a WHERE a.attrelid = i.indrelid "
-        "AND a.attnum = ANY ((i.indkey::int2[])[0 : i.indnkeyatts - 1])) FROM pg_index AS i "
-        f"JOIN pg_class AS c ON c.oid = i.indrelid WHERE c.oid = to_regclass({name}) AND c.relkind IN ('r', 'p') "
-        "AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL "
-        "AND NOT EXISTS (SELECT 1 FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal) "
-        "AND NOT c.relhasrules"
-    ).fetchall()
-    return [cast("list[str]", group) for (group,) in found]
+        f"SELECT 1 FROM pg_class WHERE oid = to_regclass({name}) AND relkind = 'r' AND NOT relhassubclass"
+    )
+    return bool(found.fetchall())
+
+
+@contextmanager
+def going_to_each(connection: SqlConnection, name: str, rows: int) -> Iterator[None]:
+    """Statements of the block go to each address; PostgreSQL would rather read the whole table for a few of them."""
+    counted = connection.execute(f"SELECT reltuples FROM pg_class WHERE oid = to_regclass({name})").fetchall()
+    joins = _JOINS if counted and rows * FEW < cast("float", counted[0][0]) else ()
+    for join in joins:
+        connection.execute(f"SET LOCAL {join} = off")
+    yield
+    for join in joins:
+        connection.execute(f"SET LOCAL {join} = DEFAULT")

@@ -19,7 +19,7 @@ from ..spec.connection import Connection
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Commit, Run
 from ..spec.table import Column, Table
-from ..strategies.base import INCOMING, TARGET, Change, Upsert
+from ..strategies.base import INCOMING, TARGET, Change
 from .base import Actual, Backend, Load, Piped, Pushed, QueryColumn, QueryResult, Relation, SchemaChange, Spooled
 from .sql_change import STAGED, Spelling, bind, change_statements
 from .sql_connection import SqlConnection, SqlCursor, Translated, roll_back
@@ -264,8 +264,10 @@ class SqlBackend(Backend):
         shown = [self.dialect.compared(column, kind).as_(column.name, quoted=True) for column, kind in columns]
         return exp.select(*shown).from_(target).subquery()
 
-    def spelling(self, table: Table, render: Callable[[exp.Query], str]) -> Spelling:
-        """How this database says changes to a table."""
+    def spelling(
+        self, table: Table, render: Callable[[exp.Query], str], connection: SqlConnection | None = None
+    ) -> Spelling:
+        """How this database says changes to a table; without a connection, to one that is as declared."""
         casts = {
             column.name: self.dialect.type_name(column.type)
             for column in table.columns
@@ -274,26 +276,15 @@ class SqlBackend(Backend):
         return Spelling(self.relation_sql(TableRef(table.schema, table.name)), self.dialect.quote, render, casts)
 
     def looking_up(self, connection: SqlConnection, table: TableRef, rows: int) -> AbstractContextManager[object]:
-        """Statements of the block find as many rows of the table by a unique index, where that is known to pay."""
+        """Statements of the block look so many rows of the table up one by one, where that pays."""
         return nullcontext()
-
-    def overwrite_sql(
-        self, spelling: Spelling, change: Upsert, table: Table, connection: SqlConnection | None = None
-    ) -> str | None:
-        """One statement that makes an upsert and gives each label with its number of rows; None without such a one.
-
-        A connection tells whether the table is as declared.
-        """
-        return None
 
     def explain(self, table: Table, change: Change) -> Sequence[str]:
         """The statements that would make the change; the run's own values stand as placeholders such as `:now`."""
         types = {column.name: column.type for column in table.columns}
         spelling = self.spelling(table, lambda query: self.dialect.render(self.bound(query, table), {}, types))
-        overwrite = self.overwrite_sql(spelling, change, table) if isinstance(change, Upsert) else None
-        if overwrite is not None:
-            return (overwrite,)
-        return tuple(statement.sql for statement in change_statements(change, spelling))
+        statements = change_statements(change, spelling)
+        return tuple(statement.sql for statement in statements)
 
     def export_rows(self, place: Place, folder: Path) -> Mapping[str, ColumnType]:
         """Write the rows at `place` into `folder` as Parquet; gives the types that are known of their columns."""

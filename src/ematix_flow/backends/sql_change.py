@@ -52,6 +52,15 @@ class Spelling:
     casts: Mapping[str, str] = field(default_factory=dict)
     """Columns that are not compared in their own type, and what casts them back."""
 
+    def of(self, change: Upsert) -> Spelling:
+        """How this change is said, where the database can do more for it than for others."""
+        return self
+
+    @property
+    def finds_rows(self) -> bool:
+        """Whether the change knows where in the table the rows are that it touches."""
+        return False
+
     def names(self, columns: Sequence[str]) -> str:
         """The columns, one after the other."""
         return ", ".join(self.quote(name) for name in columns)
@@ -115,6 +124,7 @@ def change_statements(change: Change, spelling: Spelling) -> list[Statement]:
 
 def _upsert(change: Upsert, spelling: Spelling) -> list[Statement]:
     """Rows are found by key and label, so no unique index is needed and no other row can be hit."""
+    spelling = spelling.of(change)
     statements = [Statement(spelling.fill(change))]
     if change.removes:
         statements.append(Statement(spelling.remove(change.keys), "remove"))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ..errors import BackendError, CheckError
+from ..errors import BackendError, CheckError, ConflictError
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import METADATA_NAMES, Table
 from ..strategies.base import CHANGE_LABEL, INCOMING, Change, Replace, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Piped, Pushed, Relation, SchemaChange, Spooled, run_values
-from .sql_change import CHANGED, STAGED, Statement, change_statements
+from .sql_change import CHANGED, STAGED, Spelling, Statement, change_statements
 from .sql_ledger import TokenRow
 
 if TYPE_CHECKING:
@@ -108,11 +108,10 @@ class SqlLoad(Load):
         return Applied(read=inserted, labels={"insert": inserted})
 
     def _apply(self, change: Change) -> Applied:
-        spelling = self.backend.spelling(self.table, self.render)
+        spelling = self.backend.spelling(self.table, self.render, self.connection)
         statements = change_statements(change, spelling)
         if isinstance(change, Upsert):
-            overwrite = self.backend.overwrite_sql(spelling, change, self.table, self.connection)
-            return self._upsert(statements, change) if overwrite is None else self._overwrite(overwrite)
+            return self._upsert(statements, change, spelling.of(change))
         for statement in statements:
             cursor = self.connection.execute(statement.sql)
         inserted = self.backend.rows_changed(cursor)
@@ -142,7 +141,7 @@ class SqlLoad(Load):
         values = run_values(self.commit, dialect, self._types)
         return dialect.render(self.backend.bound(query, self.table), values, self._types)
 
-    def _upsert(self, statements: Sequence[Statement], change: Upsert) -> Applied:
+    def _upsert(self, statements: Sequence[Statement], change: Upsert, spelling: Spelling) -> Applied:
         fill, *rest = statements
         self.connection.execute(fill.sql)
         self._temporary.append(f"TABLE {CHANGED}")
@@ -150,25 +149,19 @@ class SqlLoad(Load):
         label = self.backend.dialect.quote(CHANGE_LABEL)
         counted = self.connection.execute(f"SELECT {label}, COUNT(*) FROM {CHANGED} GROUP BY {label}").fetchall()
         labels = {str(name): int(str(count)) for name, count in counted}
-        is_unique = self._is_unique(change.keys)
-        if not is_unique:
+        if not self._is_unique(change.keys):
             self._refuse_ambiguous(change)
         rows = sum(labels.values())
-        with self.backend.looking_up(self.connection, self._ref, rows) if is_unique else nullcontext():
+        with self.backend.looking_up(self.connection, self._ref, rows) if spelling.finds_rows else nullcontext():
             for statement in rest:
                 if statement.is_needed(labels):
                     changed = self.backend.rows_changed(self.connection.execute(statement.sql))
-                    if changed != statement.expected(labels):
-                        raise self._ambiguous(change, "")
+                    self._refuse_surprise(change, changed, statement.expected(labels))
         if not self.backend.KEYS:
             self._refuse_broken(
                 group for group in (self.table.primary_key, *self.table.unique) if set(group) != set(change.keys)
             )
         return Applied(read=self._incoming_rows(), labels=labels)
-
-    def _overwrite(self, sql: str) -> Applied:
-        counted = self.connection.execute(sql).fetchall()
-        return Applied(read=self._incoming_rows(), labels={str(name): int(str(count)) for name, count in counted})
 
     def _incoming_rows(self) -> int:
         rows = exp.select(exp.Count(this=exp.Star())).from_(INCOMING)
@@ -190,6 +183,16 @@ class SqlLoad(Load):
         ).fetchall()
         if twice:
             raise self._ambiguous(change, f": {_shown(twice)}")
+
+    def _refuse_surprise(self, change: Upsert, changed: int, expected: int) -> None:
+        """Rows that others have changed since they were compared are not touched, and not passed over either."""
+        if changed > expected:
+            raise self._ambiguous(change, "")
+        if changed < expected:
+            raise ConflictError(
+                f"{self._ref}: somebody else changed {expected - changed} of the rows that this load was to change",
+                hint="nothing was written; run again",
+            )
 
     def _ambiguous(self, change: Upsert, which: str) -> CheckError:
         return CheckError(

@@ -33,7 +33,6 @@ __all__ = [
     "Counts",
     "Guard",
     "Intent",
-    "Overwrite",
     "Replace",
     "Strategy",
     "Upsert",
@@ -114,18 +113,6 @@ class Replace:
 
 
 @dataclass(frozen=True)
-class Overwrite:
-    """An upsert without looking first, for a database whose unique index finds the row that a key has already."""
-
-    rows: exp.Query
-    """Every incoming row, as it is where its key is new."""
-    compared: tuple[str, ...]
-    """A row that exists is touched where one of these differs."""
-    replaced: tuple[str, ...]
-    """What a touched row gets from the incoming one."""
-
-
-@dataclass(frozen=True)
 class Upsert:
     """Complete after-images, each with a label in `_change`; the label `remove` asks for a physical delete."""
 
@@ -133,8 +120,6 @@ class Upsert:
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     removes: bool = False
-    overwrite: Overwrite | None = None
-    """The same change said shorter, where it can be."""
 
 
 Change = Append | Replace | Upsert

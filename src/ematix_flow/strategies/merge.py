@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ..spec.modes import MODE_FACTS
 from ..spec.table import DELETED
-from .base import CHANGE_LABEL, INCOMING, TARGET, Counts, Guard, Intent, Overwrite, Strategy, Upsert
+from .base import CHANGE_LABEL, INCOMING, TARGET, Counts, Guard, Intent, Strategy, Upsert
 from .duplicates import chosen_guards, only_chosen
 from .guard import duplicate_key, empty_source, null_bookmarks, null_key
 from .query import (
@@ -30,10 +30,6 @@ from .query import (
 )
 
 __all__ = ["Merge"]
-
-
-_NEWS = {"_loaded_at": "now", "_batch_id": "run_id"}
-"""What the load itself says of every row that it touches."""
 
 
 class Merge(Strategy):
@@ -61,8 +57,7 @@ class Merge(Strategy):
         elif intent.deletes == "soft":
             rows = union(rows, _marked(intent, columns))
         rows = only_chosen(rows, intent, self.user_columns(intent))
-        overwrite = None if intent.deletes or not intent.update else self._overwrite(intent, columns)
-        return Upsert(rows, intent.keys, columns, removes=intent.deletes == "hard", overwrite=overwrite)
+        return Upsert(rows, intent.keys, columns, removes=intent.deletes == "hard")
 
     def counts(self, labels: Mapping[str, int], *, read: int, late: int = 0) -> Counts:
         """A row that is neither new nor changed is unchanged."""
@@ -74,13 +69,6 @@ class Merge(Strategy):
             unchanged=read - inserted - updated,
             deleted=labels.get("remove", 0) + labels.get("delete", 0),
         )
-
-    def _overwrite(self, intent: Intent, columns: tuple[str, ...]) -> Overwrite:
-        given = [name for name in columns if name not in _NEWS]
-        news = [named(value(_NEWS[name]), name) for name in columns if name in _NEWS]
-        rows = select(*cells(given, "i"), *news, from_=source(INCOMING, "i"))
-        replaced = (*intent.update, *(name for name in columns if name in _NEWS))
-        return Overwrite(only_chosen(rows, intent, self.user_columns(intent)), intent.update, replaced)
 
     def _changed(self, intent: Intent, columns: tuple[str, ...]) -> exp.Select:
         """The whole row as it must stand afterwards, so that whoever applies it need not know what was compared."""
@@ -103,8 +91,10 @@ def _is_new(intent: Intent) -> exp.Expr:
 
 def _after(name: str, intent: Intent) -> exp.Expr:
     match name:
-        case str() if name in _NEWS:
-            return named(value(_NEWS[name]), name)
+        case "_loaded_at":
+            return named(value("now"), name)
+        case "_batch_id":
+            return named(value("run_id"), name)
         case str() if name == DELETED and intent.deletes == "soft":
             return named(exp.false(), name)
         case _ if name in intent.keys or name in intent.update:
@@ -120,7 +110,7 @@ def _vanished(intent: Intent, columns: tuple[str, ...]) -> exp.Select:
 
 def _marked(intent: Intent, columns: tuple[str, ...]) -> exp.Select:
     """Rows whose key has vanished and that are not marked yet."""
-    news: dict[str, exp.Expr] = {DELETED: exp.true(), **{name: value(word) for name, word in _NEWS.items()}}
+    news: dict[str, exp.Expr] = {DELETED: exp.true(), "_loaded_at": value("now"), "_batch_id": value("run_id")}
     shown = [named(news[name], name) if name in news else cell(name, "t") for name in columns]
     shown.append(named(label("delete"), CHANGE_LABEL))
     # A table that differs from its declaration may hold NULL, which marks nothing.
