@@ -9,12 +9,14 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
 import zipfile
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -303,7 +305,9 @@ def _answers(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, and that no system gives to somebody else before a server takes it."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from ematix_flow.errors import ConflictError
 from ematix_flow.events import Event, StepFinished
-from tests.backends.lab import Lab, everywhere, only, read_table
+from ematix_flow.types import BigInt, Text
+from tests.backends.lab import Lab, clock, everywhere, only, read_table
 
 MODE = "truncate"
 HEADER = "id | v"
 
 
-def meanwhile(lab: Lab, act: Callable[[], None]) -> None:
+def meanwhile(lab: Lab, act: Callable[[], object]) -> None:
     """Once the next run has read its rows, something else happens to its end."""
 
     def listen(event: Event) -> None:
@@ -59,3 +62,14 @@ def test_another_pipeline_may_load_the_table_meanwhile(lab: Lab) -> None:
     meanwhile(lab, join_in)
     lab(HEADER, "3 | ours", at="10:00")
     assert lab.rows() == [(1, "first"), (2, "theirs"), (3, "ours")]
+
+
+@only(lambda lane: lane.path == "copied")
+def test_rows_of_a_frame_were_not_read_by_the_run_and_go_in_by_turns(lab: Lab) -> None:
+    lab.defaults = {"mode": "append", "force_path": None}
+    lab.types = {"id": BigInt(), "v": Text()}
+    brought = [{"id": [1], "v": ["ours"]}, {"id": [2], "v": ["theirs"]}]
+    pipeline = replace(lab.pipeline(), function=lambda source: pa.table(brought.pop()))
+    meanwhile(lab, lambda: lab.project.run(pipeline, now=clock("09:30")))
+    lab.project.run(pipeline, now=clock("10:00"))
+    assert lab.rows() == [(1, "ours"), (2, "theirs")]

@@ -105,6 +105,8 @@ def test_a_date_that_is_none_is_refused_by_name(backend: MySQLBackend) -> None:
 
 
 def test_a_truth_value_that_is_another_number_is_not_lost(backend: MySQLBackend) -> None:
+    run(backend, "CREATE TABLE nothing (ok TINYINT(1))", "INSERT INTO nothing VALUES (NULL)")
+    assert export(backend, "SELECT ok FROM nothing").to_pylist() == [{"ok": None}]
     run(backend, "CREATE TABLE t (ok TINYINT(1))", "INSERT INTO t VALUES (0), (NULL), (1)")
     assert [row["ok"] for row in export(backend, "SELECT ok FROM t").to_pylist()] == [False, None, True]
     run(backend, "INSERT INTO t VALUES (5)")

@@ -69,7 +69,7 @@ FEW = (
 LANES = {
     "duckdb": (Lane(BY_NAME["duckdb_memory"], "pushed"), OPTIONS, 6),
     "sqlite": (Lane(BY_NAME["sqlite_memory"], "pushed"), OPTIONS, 6),
-    "postgres": (Lane(BY_NAME["postgres"], "pushed"), FEW, 4),
+    "postgres": (Lane(BY_NAME["postgres"], "pushed"), (*FEW, "merge, some columns"), 4),
     "postgres-spark": (Lane(BY_NAME["postgres"], "spark"), FEW, 3),
     "mysql": (Lane(BY_NAME["mysql"], "pushed"), FEW, 4),
     "mysql-spark": (Lane(BY_NAME["mysql"], "spark"), FEW, 3),

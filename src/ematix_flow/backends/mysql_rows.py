@@ -250,7 +250,7 @@ def _read(values: pa.Array, field: pa.Field) -> pa.Array:
     if not pa.types.is_boolean(field.type):
         return text.cast(field.type)
     truth = pc.equal(text, "1")
-    if not pc.all(pc.or_(truth, pc.equal(text, "0"))).as_py():
+    if not pc.all(pc.or_(truth, pc.equal(text, "0")), min_count=0).as_py():
         raise CheckError(
             f"column {field.name!r} is TINYINT(1), a truth value, and holds other numbers than 0 and 1",
             hint=f"say in the source query that it is a number: CAST({field.name} AS SIGNED)",

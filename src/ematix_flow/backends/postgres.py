@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
 from .base import Actual, ActualColumn, Backend, Capabilities, Fact, Piped, QueryColumn, QueryResult
 from .optional import optional
-from .postgres_change import PostgresSpelling, going_to_each, is_alone
+from .postgres_change import PostgresSpelling, going_to_each, is_alone, is_few
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_cut import Limits, find_cut
 from .postgres_dialect import PostgresDialect
@@ -325,8 +325,11 @@ class PostgresBackend(ServerBackend):
         has_addresses = not shared.casts and (connection is None or is_alone(connection, self._text(shared.target)))
         return PostgresSpelling(shared.target, shared.quote, render, shared.casts, has_addresses=has_addresses)
 
-    def looking_up(self, connection: SqlConnection, table: TableRef, rows: int) -> AbstractContextManager[object]:
-        return going_to_each(connection, self._text(self.relation_sql(table)), rows)
+    def looking_up(
+        self, connection: SqlConnection, table: TableRef, rows: int, is_found: Callable[[], bool]
+    ) -> AbstractContextManager[object]:
+        name = self._text(self.relation_sql(table))
+        return going_to_each(connection) if is_few(connection, name, rows) and is_found() else nullcontext()
 
     def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
         """Looks first: PostgreSQL asks for the right to create even where there is nothing to do."""

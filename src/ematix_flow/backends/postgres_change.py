@@ -13,7 +13,7 @@ from ..strategies.base import TARGET, Upsert
 from .sql_change import CHANGED, Spelling
 from .sql_connection import SqlConnection
 
-__all__ = ["PostgresSpelling", "going_to_each", "is_alone"]
+__all__ = ["PostgresSpelling", "going_to_each", "is_alone", "is_few"]
 
 FEW = 5
 """Rows are few where the table holds so many times more."""
@@ -75,13 +75,17 @@ def is_alone(connection: SqlConnection, name: str) -> bool:
     return bool(found.fetchall())
 
 
-@contextmanager
-def going_to_each(connection: SqlConnection, name: str, rows: int) -> Iterator[None]:
-    """Statements of the block go to each address; PostgreSQL would rather read the whole table for a few of them."""
+def is_few(connection: SqlConnection, name: str, rows: int) -> bool:
+    """Whether so many rows are a small part of a table, as far as the server has counted it."""
     counted = connection.execute(f"SELECT reltuples FROM pg_class WHERE oid = to_regclass({name})").fetchall()
-    joins = _JOINS if counted and rows * FEW < cast("float", counted[0][0]) else ()
-    for join in joins:
+    return bool(counted) and rows * FEW < cast("float", counted[0][0])
+
+
+@contextmanager
+def going_to_each(connection: SqlConnection) -> Iterator[None]:
+    """Statements of the block go to each row; PostgreSQL would rather read a whole table for a few of them."""
+    for join in _JOINS:
         connection.execute(f"SET LOCAL {join} = off")
     yield
-    for join in joins:
+    for join in _JOINS:
         connection.execute(f"SET LOCAL {join} = DEFAULT")

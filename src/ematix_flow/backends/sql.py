@@ -275,8 +275,10 @@ class SqlBackend(Backend):
         }
         return Spelling(self.relation_sql(TableRef(table.schema, table.name)), self.dialect.quote, render, casts)
 
-    def looking_up(self, connection: SqlConnection, table: TableRef, rows: int) -> AbstractContextManager[object]:
-        """Statements of the block look so many rows of the table up one by one, where that pays."""
+    def looking_up(
+        self, connection: SqlConnection, table: TableRef, rows: int, is_found: Callable[[], bool]
+    ) -> AbstractContextManager[object]:
+        """Statements of the block look so many rows of the table up one by one, where they can be found and it pays."""
         return nullcontext()
 
     def explain(self, table: Table, change: Change) -> Sequence[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -152,7 +151,11 @@ class SqlLoad(Load):
         if not self._is_unique(change.keys):
             self._refuse_ambiguous(change)
         rows = sum(labels.values())
-        with self.backend.looking_up(self.connection, self._ref, rows) if spelling.finds_rows else nullcontext():
+
+        def is_found() -> bool:
+            return spelling.finds_rows or self._is_indexed(change.keys)
+
+        with self.backend.looking_up(self.connection, self._ref, rows, is_found):
             for statement in rest:
                 if statement.is_needed(labels):
                     changed = self.backend.rows_changed(self.connection.execute(statement.sql))
@@ -174,6 +177,13 @@ class SqlLoad(Load):
             return False
         groups = [tuple(column.name for column in actual.columns if column.primary_key), *actual.unique]
         return any(set(group) == set(keys) for group in groups)
+
+    def _is_indexed(self, keys: Sequence[str]) -> bool:
+        """Whether the index of unique keys serves a comparison with the declared types."""
+        actual = self.backend.columns_in(self.connection, self._ref)
+        kinds = {} if actual is None else {column.name: column.type for column in actual.columns}
+        same = (kinds.get(key) == self.backend.dialect.stored_type(self._types[key]) for key in keys)
+        return all(same) and self._is_unique(keys)
 
     def _refuse_ambiguous(self, change: Upsert) -> None:
         """A key that stands several times in the target cannot be told apart."""

@@ -113,6 +113,7 @@ def _scratch_parent(scratch: Path | None) -> Path:
     for left in parent.glob(f"{_BENCH}*"):
         # A bench of another host, or one that is being made at this moment, is not ours to judge.
         with suppress(OSError):
-            if not is_alive((left / _OWNER).read_text(encoding="utf-8")):
+            owner = (left / _OWNER).read_text(encoding="utf-8")
+            if owner and not is_alive(owner):
                 shutil.rmtree(left, ignore_errors=True)
     return parent

@@ -165,8 +165,8 @@ class _Execution:
             )
 
     def _last_load(self) -> datetime | None:
-        """When this pipeline committed last; no matter where the load itself reads the source."""
-        if self.plan.way == "pushed":
+        """When this pipeline committed last; no matter where the load itself reads, or the caller brings the rows."""
+        if self.plan.way == "pushed" or isinstance(self.plan.read.place, Rows):
             return None
         return self.target.ledger.last_instant(self.ref, pipeline=self.pipeline.name)
 
