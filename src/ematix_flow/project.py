@@ -139,6 +139,11 @@ class Project:
         from .engine.fan_out import run_parts
         from .engine.result import RunResult, call_scheduled
 
+        if token is not None and not token.strip():
+            raise SpecError(
+                "the token is empty, and a run without one is not exactly once",
+                hint="give it a text that names the run, such as its day; leave it out for a new one each time",
+            )
         if isinstance(declared, ScheduledPipeline):
             if dry_run:
                 raise no_plan(declared)

@@ -31,7 +31,7 @@ from ematix_flow.types import (
     Timestamp,
     TimestampTZ,
 )
-from tests.backends.lab import Lab, everywhere
+from tests.backends.lab import Lab, everywhere, only
 
 MODE = "append"
 
@@ -167,6 +167,25 @@ def test_numbers_in_text_are_cast_to_the_declared_type_by_value(load: Lab) -> No
     load("id | n:Text | b:Text | d:Text", "1 | 1.005 | true | 2026-02-28", columns=columns)
     load.types = {"id": BigInt(), "n": Numeric(10, 2), "b": Boolean(), "d": Date()}
     assert load.rows() == [(1, Decimal("1.01"), True, date(2026, 2, 28))]
+
+
+@only(lambda lane: lane.system.name != "sqlite")  # it knows doubles alone
+def test_a_single_number_becomes_the_same_double_everywhere(load: Lab) -> None:
+    from typing import Annotated
+
+    from ematix_flow import pk
+
+    columns = {"id": Annotated[BigInt, pk()], "x": Double, "t": Text}
+    sql = None
+    if load.lane.path == "pushed" or load.source.can.pushed:
+        sql = f"SELECT id, x, x AS t FROM {load.source.relation_sql(load.source_ref)}"
+    else:
+        columns.pop("t")
+    load.load({"id": BigInt(), "x": Float()}, [{"id": 1, "x": 0.1}], columns=columns, sql=sql)
+    load.types = {"id": BigInt(), "x": Double(), "t": Text()}
+    assert load.rows("x") == [(0.10000000149011612,)]
+    if sql is not None:
+        assert load.rows("t") == [("0.10000000149011612",)]
 
 
 def test_text_that_is_no_number_is_refused(load: Lab) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ematix_flow.errors import ConflictError
+from ematix_flow.errors import CheckError, ConflictError
 from tests.backends.conftest import BY_NAME
 from tests.backends.crash_run import no_spark
 from tests.backends.lab import Lab, Lane, counts
@@ -111,3 +111,8 @@ def test_a_row_that_somebody_else_changes_meanwhile_is_a_conflict(load: Lab, riv
         load(HEADER, "1 | a", "2 | B", "4 | d")
     assert (2, "B") not in load.rows()
     assert 4 not in dict(load.rows())  # type: ignore[call-overload]
+
+
+def test_columns_of_one_name_are_told_apart_by_nobody(load: Lab) -> None:
+    with load.refused(CheckError, "several columns of one name: 'id'"):
+        load.run(sql="SELECT 1 AS id, 2 AS id, 'a' AS v")

@@ -116,6 +116,32 @@ def test_an_interrupted_run_exits_with_130_and_one_line(program: Program) -> Non
     assert done.stderr.splitlines()[1:] == ["interrupted: what was not committed is undone"]
 
 
+def test_a_run_that_is_terminated_is_undone_and_recorded(project: Path, flow: Flow) -> None:
+    more = """
+
+@ematix.pipeline(target=People, mode="merge", target_connection="warehouse")
+def endless_function(source):
+    import pathlib, time
+    pathlib.Path("begun").touch()
+    time.sleep(60)
+"""
+    (project / "pipelines.py").write_text((project / "pipelines.py").read_text() + more)
+    running = subprocess.Popen(command("run", "endless_function"), stderr=subprocess.PIPE, text=True, env=environment())
+    while not (project / "begun").exists():
+        assert running.poll() is None
+    running.terminate()
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 143
+    assert told.splitlines()[-1] == "terminated: what was not committed is undone"
+
+
+@pytest.mark.usefixtures("project")
+def test_an_empty_token_is_none(flow: Flow) -> None:
+    result = flow("run", "sync_customers", "--token", " ")
+    assert result.exit_code != 0
+    assert "the token is empty" in result.stderr
+
+
 @pytest.mark.usefixtures("project")
 def test_a_reader_that_leaves_causes_no_traceback() -> None:
     running = subprocess.Popen(

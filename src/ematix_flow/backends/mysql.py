@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from sqlglot import exp
 
-from ..errors import BackendError, ConflictError, ConnectError, FlowError
+from ..errors import ConflictError, FlowError
 from ..spec.place import TableRef
 from ..spec.run import Commit
 from ..spec.table import Column, Table
@@ -22,7 +21,8 @@ from ..types import JSON, JSONB, Bytes, ColumnType, Numeric, String, Text, Times
 from .arrow_files import parquet_types
 from .base import Actual, Backend, Capabilities, Fact, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange
 from .mysql_copy import LOAD_FORMAT, batches, rows_of, sent, written
-from .mysql_dialect import REFUSAL, MySQLDialect
+from .mysql_dialect import MySQLDialect
+from .mysql_errors import in_our_words
 from .mysql_facts import facts_of
 from .mysql_rows import carried_sql, copy_out
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
@@ -100,27 +100,7 @@ class MySQLBackend(ServerBackend):
         return (optional("pymysql", extra="mysql").err.Error,)
 
     def translate(self, error: Exception) -> FlowError:
-        where = f"connection {self.connection.name!r} (mysql)"
-        code, text = error.args if len(error.args) == 2 else (0, str(error))
-        refused = re.match(r"(?:Identifier name|Incorrect user-level lock name) '(.*)'", str(text), re.DOTALL)
-        # A name that a user gave is shorter, and does not end in blanks.
-        if refused is not None and code in _REFUSED and (refused[1].endswith(" ") or len(refused[1]) >= REFUSAL):
-            return BackendError(f"{where}: {refused[1].rstrip()}")
-        if code in _CONFLICTS:
-            return ConflictError(f"{where}: {text}", hint="another transaction was in the way; run again")
-        if code in _UNREACHED:
-            hint = "check the URL, that the server runs, and that this user may connect"
-            return ConnectError(f"{where}: {text}", hint=hint, declared_at=self.connection.declared_at)
-        if code in _FORBIDDEN:
-            return BackendError(
-                f"{where}: {text}", hint="let this user do it: GRANT … ON …, or use a database of theirs"
-            )
-        if code == _MIXED:
-            hint = (
-                f"give the text columns of the table the collation {self.dialect.collation}: ALTER TABLE … CONVERT TO"
-            )
-            return BackendError(f"{where}: {text}", hint=hint)
-        return BackendError(f"{where}: {text}")
+        return in_our_words(error, self.connection, self.dialect.collation)
 
     def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
         # Asked for first: a user who may not make databases may still use one.
@@ -378,11 +358,6 @@ class MySQLBackend(ServerBackend):
 
 
 _LOG = logging.getLogger(__name__)
-_CONFLICTS = (1050, 1205, 1213, 3572)
-_FORBIDDEN = (1044, 1142, 1143, 1227)
-_UNREACHED = (1040, 1045, 1049, 1053, 1927, 2002, 2003, 2006, 2013, 2055)
-_REFUSED = (1059, 3057, 4163)
-_MIXED = 1267
 
 
 _REPORTED = {

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -248,6 +249,12 @@ def _tls(connection: MySQLConnection, given: Mapping[str, str]) -> dict[str, obj
             raise ConfigError(
                 f"connection {connection.name!r}: the URL has the option {name!r}, which is unknown",
                 hint=nearest("option", name, _TLS),
+                declared_at=connection.declared_at,
+            )
+        if name.startswith("ssl_") and "verify" not in name and not Path(given[name]).is_file():
+            raise ConfigError(
+                f"connection {connection.name!r}: {name} of the URL names {given[name]!r}, which is no file",
+                hint="write the path of a file that this process may read",
                 declared_at=connection.declared_at,
             )
     return {

@@ -129,6 +129,8 @@ class PostgresBackend(ServerBackend):
     def translate(self, error: Exception) -> FlowError:
         where = f"connection {self.connection.name!r} (postgres)"
         diagnosis = getattr(error, "diag", None)
+        if getattr(error, "_pgconn", None) is not None:
+            error._pgconn = None  # type: ignore[attr-defined]  # it shows the password to whoever looks into the cause
         code = str(getattr(error, "sqlstate", None) or "")
         lines = [str(error).partition("\n\nQuery was:")[0].strip()]
         if diagnosis is not None and diagnosis.message_primary:

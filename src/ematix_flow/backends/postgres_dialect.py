@@ -30,7 +30,7 @@ from ..types import (
 from .cleaning import CleaningDialect
 from .dialect import KnownTypes
 from .expression import call, cast_to, choose, filled, joined, text_literal, whole_number
-from .hooks import HOOKS
+from .hooks import HOOKS, KIND
 
 __all__ = ["LOWER", "REFUSE", "UPPER", "PostgresDialect"]
 
@@ -111,6 +111,10 @@ class PostgresDialect(CleaningDialect):
 
     def cast(self, value: exp.Expr, type: ColumnType) -> exp.Expression:
         known = super().known_kind(value)
+        if known == "real" and not isinstance(type, Float):
+            # By its text, which PostgreSQL goes by, a single number would become another double.
+            value = cast_to(value, "DOUBLE PRECISION")
+            value.meta[KIND] = known = "double precision"
         if known is not None and not isinstance(value, exp.Literal) and self._is_kept(known, type):
             return exp.Paren(this=value.copy())
         return super().cast(value, type)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from typing import NoReturn
 
 __all__ = ["main"]
 
@@ -16,10 +18,16 @@ def main() -> int:
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app(prog_name="flow")
-    except KeyboardInterrupt:
-        return interrupted()
+    except KeyboardInterrupt as error:
+        return interrupted(error)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0
     return 0
+
+
+def _terminate(*_: object) -> NoReturn:
+    """What ends a container or a service ends a run as Ctrl-C does: undone, and recorded."""
+    raise KeyboardInterrupt("terminated")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FAILED = 1
 WRONG_CALL = 2
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -34,8 +34,8 @@ def reported(*, verbose: bool = False, code: int = FAILED) -> Iterator[None]:
             yield
         except (typer.Exit, typer.BadParameter):
             raise
-        except KeyboardInterrupt:
-            raise typer.Exit(interrupted()) from None
+        except KeyboardInterrupt as error:
+            raise typer.Exit(interrupted(error)) from None
         # The outermost door: nothing may pass it without a report, not even a module that calls sys.exit.
         except (Exception, SystemExit) as error:  # noqa: BLE001
             fail(error, code, verbose=verbose)
@@ -59,12 +59,13 @@ def report(error: BaseException, *, about: str = "error", verbose: bool = False)
     _tell(*lines)
 
 
-def interrupted() -> int:
-    """Say that somebody pressed Ctrl-C, and give the exit code for it."""
+def interrupted(error: KeyboardInterrupt) -> int:
+    """Say that somebody pressed Ctrl-C or ended the process, and give the exit code for it."""
     from rich.text import Text
 
-    _tell(Text("interrupted: what was not committed is undone"))
-    return INTERRUPTED
+    said = str(error)
+    _tell(Text(f"{said or 'interrupted'}: what was not committed is undone"))
+    return TERMINATED if said else INTERRUPTED
 
 
 def _tell(*lines: Text) -> None:

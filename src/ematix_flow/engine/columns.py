@@ -65,6 +65,13 @@ def check_columns(plan: Plan, names: Sequence[str], types: Mapping[str, ColumnTy
     `names` are the source's columns, `types` the types of those that have one of the catalogue.
     """
     pipeline = plan.pipeline
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise CheckError(
+            f"pipeline {pipeline.name!r}: the source gives several columns of one name: {', '.join(map(repr, twice))}",
+            hint="name them apart in the source query, for example with AS",
+            declared_at=pipeline.declared_at,
+        )
     if pipeline.strict_schema:
         found = list(_differences(plan, names, types))
         if found:

@@ -355,5 +355,5 @@ class _Execution:
 
 def _in_words(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted by the user"
+        return str(error) or "interrupted by the user"
     return failure_text(error)

@@ -17,7 +17,7 @@ from ..errors import SecretError, SpecError, SpecTypeError, UnknownNameError, Un
 from .kinds import KINDS, SCHEMES
 from .origin import Origin
 from .redaction import redact, redact_url, remember_secrets
-from .url import PathUrl, join_url, parse_path_url, split_url
+from .url import PathUrl, filled_url, join_url, parse_path_url, split_url
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -213,6 +213,8 @@ class Connection:
 
     def _filled(self, field_name: str, value: object, expand: Callable[[str], str]) -> object:
         try:
+            if field_name == self.url_field and isinstance(value, str):
+                return filled_url(value, expand)
             return _deep(value, expand)
         except SecretError as error:
             message = f"connection {self.name!r}, field {field_name!r}: {error.message}"

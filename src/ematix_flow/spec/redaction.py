@@ -15,7 +15,7 @@ REDACTED = "<redacted>"
 """What stands where a whole value was hidden; a part of a text becomes ``***``."""
 
 _SECRET_WORDS = frozenset(
-    "password passwords passwd pwd passphrase secret secrets token tokens credential credentials "
+    "password passwords passwd sslpassword pwd passphrase secret secrets token tokens credential credentials "
     "apikey accesskey secretkey privatekey sig signature authorization bearer".split()
 )
 _HARMLESS_BESIDE_KEY = frozenset(
@@ -79,7 +79,8 @@ def remember_secrets(fields: Mapping[str, object]) -> None:
     found = {value for name, value in texts.items() if is_secret(name)}
     for user, password in (each.groups() for value in plain if (each := _SECRET_IN_URL.match(value))):
         plain = plain | {user, unquote(user)}
-        found |= {password, unquote(password)}
+        # Where it holds @, others take a part of it for the name of the server, and say so.
+        found |= {password, unquote(password), *password.split("@")}
     _known.update(secret for secret in found - plain if len(secret) >= _SHORTEST)
 
 

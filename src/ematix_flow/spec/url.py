@@ -6,13 +6,13 @@ A ``${…}`` reference counts as one piece of text, whatever is between its brac
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from ..errors import SpecError
 
-__all__ = ["PathUrl", "join_url", "parse_path_url", "quote_text", "split_url"]
+__all__ = ["PathUrl", "filled_url", "join_url", "parse_path_url", "quote_text", "split_url"]
 
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 # Characters of the private use area: no URL has them, and nothing on the way changes them.
@@ -48,6 +48,24 @@ def parse_path_url(url: str) -> PathUrl:
         hint = f"write {scheme}:///relative/path or {scheme}:////absolute/path"
         raise SpecError(f"a {scheme} URL names a path, not a host", hint=hint)
     return PathUrl(scheme, tail.removeprefix("/"), options)
+
+
+def filled_url(url: str, expand: Callable[[str], str]) -> str:
+    """The URL with its references filled; a user or password with letters that would end it is percent-encoded."""
+    found = _USER.match(url)
+    if found is None:
+        return expand(url)
+    user = _REFERENCE.sub(lambda each: _encoded(expand(each[0])), found[2])
+    return f"{found[1]}{user}@{expand(url[found.end() :])}"
+
+
+_USER = re.compile(r"([A-Za-z][\w+.\-]*://)((?:\$\{[^}]*\}|[^@/?#])*)@")
+_HARMLESS = "-._~!$&'()*+,;=:"
+
+
+def _encoded(text: str) -> str:
+    is_encoded = re.fullmatch(rf"(?:[A-Za-z0-9{re.escape(_HARMLESS)}]|%[0-9A-Fa-f]{{2}})*", text)
+    return text if is_encoded else quote(text, safe=_HARMLESS)
 
 
 def split_url(url: str, wanted: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
