@@ -220,8 +220,8 @@ class SqlBackend(Backend):
 
     def read(self, place: Place) -> DataFrame:
         """The rows at `place`, exported once to Parquet and read by Spark from there."""
-        folder = self.workshop.exchange("read")
         with self.session() as connection:
+            folder = self.workshop.exchange("read")
             self.export(connection, self.source_sql(place), folder)
         return self.workshop.spark().read.parquet(str(folder))
 
