@@ -82,9 +82,17 @@ USUAL = {
 """The systems that every test runs on, each way of rows; tests that say `everywhere` run on all of them."""
 
 
-def _is_twin(lane: Lane) -> bool:
-    """Rows from outside go into a database in memory as into a file: one module shows that."""
-    return lane.path != "pushed" and lane.system.name in ("duckdb_memory", "sqlite_memory")
+def _is_twin(lane: Lane, module: str) -> bool:
+    """Whether another lane shows the same: few modules are enough for it.
+
+    Rows from outside go into a database in memory as into a file; and those that Spark wrote down go into a database
+    as those do that were copied.
+    """
+    if lane.path != "pushed" and lane.system.name in ("duckdb_memory", "sqlite_memory"):
+        return not module.endswith("test_contract_append")
+    if lane.path == "spark" and lane.system.pushed:
+        return not module.endswith(("test_contract_append", "test_contract_types", "test_contract_merge", "test_fence"))
+    return False
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -95,8 +103,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     whole = getattr(metafunc.function, "everywhere", False)
     concerned = getattr(metafunc.function, "concerned", lambda lane: True)
     lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL[lane.path])]
-    shows_twins = metafunc.module.__name__.endswith("test_contract_append")
-    lanes = [lane for lane in lanes if concerned(lane) and (shows_twins or not _is_twin(lane))]
+    lanes = [lane for lane in lanes if concerned(lane) and not _is_twin(lane, metafunc.module.__name__)]
     marks = {"pushed": (), "copied": (pytest.mark.slow,), "spark": (pytest.mark.slow,)}
     metafunc.parametrize(
         "lane", [pytest.param(lane, id=str(lane), marks=(*marks[lane.path], *lane.system.marks)) for lane in lanes]
