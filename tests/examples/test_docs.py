@@ -75,5 +75,13 @@ def test_generated_tables_are_up_to_date() -> None:
     assert done.returncode == 0, f"run `make docs`\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.docs
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "site" / "concepts" / "exactly-once" / "index.html").is_file()
+
+
 def test_a_name_inside_a_code_block_is_no_explanation() -> None:
     assert spans("`mode=` and\n```python\nkeys=[1]\n```\n") == {"mode=", "mode"}
