@@ -6,10 +6,11 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 from ..errors import ConfigError
 from .owner import current_owner, is_alive
@@ -73,9 +74,9 @@ class Workshop:
         return Tally(self._watcher.get(), Moved(doing, 0 if counts_rows else None, parts=parts))
 
     def _new_bench(self) -> Path:
-        path = Path(tempfile.mkdtemp(prefix=_BENCH, dir=_scratch_parent(self._scratch)))
-        (path / _OWNER).write_text(current_owner(), encoding="utf-8")
-        return path
+        # The name says whose it is, so that at no moment a bench is there and nobody's; Hadoop reads no colons.
+        owner = "~".join(quote(part, safe="") for part in current_owner().split(":"))
+        return Path(tempfile.mkdtemp(prefix=f"{_BENCH}{owner}~", dir=_scratch_parent(self._scratch)))
 
     def folder(self, name: str) -> Path:
         """A new empty folder that lasts as long as the run."""
@@ -103,17 +104,14 @@ def is_cluster(spark: SparkSession) -> bool:
 
 
 _BENCH = "ematix-flow-run-"
-_OWNER = ".owner"
 
 
 def _scratch_parent(scratch: Path | None) -> Path:
     """The folder that holds benches, cleared of those whose process died without clearing its own."""
     parent = scratch or Path(tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.glob(f"{_BENCH}*"):
-        # A bench of another host, or one that is being made at this moment, is not ours to judge.
-        with suppress(OSError):
-            owner = (left / _OWNER).read_text(encoding="utf-8")
-            if owner and not is_alive(owner):
-                shutil.rmtree(left, ignore_errors=True)
+    for left in parent.glob(f"{_BENCH}*~*"):
+        *owner, _ = left.name.removeprefix(_BENCH).split("~")
+        if not is_alive(":".join(map(unquote, owner))):
+            shutil.rmtree(left, ignore_errors=True)
     return parent
