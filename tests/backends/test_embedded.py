@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import pytest
 from ematix_flow import ematix, pk
 from ematix_flow.backends.duckdb import DuckDBBackend
 from ematix_flow.backends.embedded import EmbeddedBackend
+from ematix_flow.backends.sql_connection import interrupt_statements
 from ematix_flow.backends.sqlite import SQLiteBackend
 from ematix_flow.backends.workshop import Workshop
 from ematix_flow.config import Settings
@@ -180,3 +182,25 @@ def test_a_preview_leaves_no_file(project: Project, file: Path) -> None:
     project.preview(declare(project))
     assert project.runs() == []
     assert list(file.parent.iterdir()) == []
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+
+
+def test_a_statement_gives_up_when_another_thread_says_so(kind: str, missing: EmbeddedBackend) -> None:
+    over = threading.Event()
+
+    def interrupt() -> None:
+        while not over.wait(0.01):
+            interrupt_statements()
+
+    interrupting = threading.Thread(target=interrupt)
+    with missing.creating(), missing.session() as connection:
+        interrupting.start()
+        try:
+            with pytest.raises(BackendError, match=r"(?i)interrupted"):
+                connection.execute(ENDLESS)
+        finally:
+            over.set()
+            interrupting.join()
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]

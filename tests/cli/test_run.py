@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -116,7 +118,7 @@ def test_an_interrupted_run_exits_with_130_and_one_line(program: Program) -> Non
     assert done.stderr.splitlines()[1:] == ["interrupted: what was not committed is undone"]
 
 
-def test_a_run_that_is_terminated_is_undone_and_recorded(project: Path, flow: Flow) -> None:
+def test_a_run_that_is_terminated_in_the_function_is_undone(project: Path) -> None:
     more = """
 
 @ematix.pipeline(target=People, mode="merge", target_connection="warehouse")
@@ -133,6 +135,47 @@ def endless_function(source):
     _, told = running.communicate(timeout=60)
     assert running.returncode == 143
     assert told.splitlines()[-1] == "terminated: what was not committed is undone"
+
+
+def test_a_run_that_is_terminated_in_a_statement_is_undone_and_recorded(project: Path, flow: Flow) -> None:
+    more = """
+
+@ematix.connection
+class shelf:
+    kind = "sqlite"
+    path = "shelf.db"
+
+
+@ematix.pipeline(target=People, mode="truncate", target_connection="shelf")
+def endless_statement(source):
+    return "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT max(id) AS id, 'x' AS name FROM n"
+"""
+    (project / "pipelines.py").write_text((project / "pipelines.py").read_text() + more)
+    running = subprocess.Popen(
+        command("run", "endless_statement"), stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    # The lock of the file is taken when the record is there and the load begins.
+    while not _is_locked(project / "shelf.db"):
+        assert running.poll() is None
+    running.terminate()
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 143
+    assert told.splitlines()[-1] == "terminated: what was not committed is undone"
+    (record,) = json.loads(flow("runs", "list", "--pipeline", "endless_statement", "--format", "json").stdout)
+    assert (record["status"], record["error"]) == ("failed", "terminated")
+
+
+def _is_locked(file: Path) -> bool:
+    if not file.exists():
+        return False
+    with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as other:
+        recorded = False
+        try:
+            recorded = bool(other.execute('SELECT 1 FROM "ematix_flow.run_history"').fetchall())
+            other.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return recorded
+        return False
 
 
 @pytest.mark.usefixtures("project")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,6 +119,21 @@ class Journey:
             write_spark_df(self.handle(self.postgres), frame, "dw.refused", mode="append")
         return said[0]
 
+    def estranged(self) -> str:
+        """What a user hears when the workers run a Python that has Spark's own packages only."""
+        python = self.folder / "python"
+        packages = sysconfig.get_path("purelib")
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {sys.executable} -S "$@"\n')
+        python.chmod(0o755)
+        context = self.spark.sparkContext
+        ours, context.pythonExec = context.pythonExec, str(python)
+        try:
+            with _message() as said:
+                write_spark_df(self.handle(self.postgres), self.frame("a"), "dw.merged", mode="truncate")
+        finally:
+            context.pythonExec = ours
+        return said[0]
+
     def reads(self) -> dict[str, Any]:
         """A query of a server read by the workers, without and with a folder that they share."""
         sql = "SELECT id, name FROM dw.merged WHERE id < 5"
@@ -201,6 +217,7 @@ def main(master: str, folder: Path, postgres: str, mysql: str) -> dict[str, Any]
         "orphans": journey.orphans(),
         "forgotten": journey.forgotten(),
         "refused": journey.refused(),
+        "estranged": journey.estranged(),
         "reads": journey.reads(),
         "secrets": journey.secrets(),
     }

@@ -90,6 +90,11 @@ def test_a_value_that_a_worker_cannot_bring_in_is_named(outcome: Outcome) -> Non
     assert outcome.told["refused"].startswith("CheckError")
 
 
+def test_workers_whose_python_lacks_the_package_are_told_apart(outcome: Outcome) -> None:
+    assert outcome.told["estranged"].startswith("SessionError: the workers of Spark have no ematix_flow")
+    assert "PYSPARK_PYTHON" in outcome.told["estranged"]
+
+
 def test_what_a_server_gives_to_a_cluster_needs_a_folder_that_is_shared(outcome: Outcome) -> None:
     told = outcome.told["reads"]
     assert told["error"].startswith("ConfigError: Spark runs on spark://127.0.0.1:")

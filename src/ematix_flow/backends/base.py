@@ -112,6 +112,18 @@ class Actual:
         """The names, in order."""
         return tuple(column.name for column in self.columns)
 
+    def has_types(self, types: Mapping[str, ColumnType]) -> bool:
+        """Whether the table has these columns, each in its type as the system reports it."""
+        kinds = {column.name: column.type for column in self.columns}
+        return all(kinds.get(name) == kind for name, kind in types.items())
+
+    def is_unique(self, names: Sequence[str]) -> bool:
+        """Whether the system itself lets values of these columns stand only once."""
+        if self.unique is None:
+            return False
+        groups = [tuple(column.name for column in self.columns if column.primary_key), *self.unique]
+        return any(set(group) == set(names) for group in groups)
+
 
 @dataclass(frozen=True)
 class SchemaChange:

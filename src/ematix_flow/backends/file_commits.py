@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 
 from ..errors import BackendError, ConflictError
 from ..spec.run import Bookmark, Run
-from .owner import is_alive
+from .owner import is_alive, owner_from_name, owner_name
 
 __all__ = [
     "FOLDER",
@@ -113,18 +113,17 @@ class Staging:
     @classmethod
     def at(cls, parent: Path, seq: int, run_id: str, owner: str) -> Staging:
         """The staging folder of a run, which need not exist."""
-        # Hadoop cannot read paths with a colon, which owners have.
-        name = "~".join((f"{seq:012d}", quote(run_id, safe=""), *(quote(part, safe="") for part in owner.split(":"))))
+        name = f"{seq:012d}~{quote(run_id, safe='')}~{owner_name(owner)}"
         return cls(parent / name, seq, run_id, owner)
 
     @classmethod
     def parse(cls, path: Path) -> Staging | None:
         """The staging folder that `path` is; None where it is something else."""
-        seq, *rest = path.name.split("~")
+        seq, _, rest = path.name.partition("~")
         if not seq.isdigit() or not rest:
             return None
-        run_id, *owner = map(unquote, rest)
-        return cls(path, int(seq), run_id, ":".join(owner))
+        run_id, _, owner = rest.partition("~")
+        return cls(path, int(seq), unquote(run_id), owner_from_name(owner))
 
 
 class CommitLog:

@@ -6,8 +6,9 @@ import os
 import socket
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote, unquote
 
-__all__ = ["INTERRUPTED", "current_owner", "is_alive", "process_exists"]
+__all__ = ["INTERRUPTED", "current_owner", "is_alive", "owner_from_name", "owner_name", "process_exists"]
 
 
 INTERRUPTED = "interrupted: the process ended before the run did; nothing of it was kept"
@@ -17,6 +18,16 @@ INTERRUPTED = "interrupted: the process ended before the run did; nothing of it 
 def current_owner() -> str:
     """This process, as ``host:pid:start``."""
     return f"{_host()}:{os.getpid()}:{_start_of(os.getpid())}"
+
+
+def owner_name(owner: str) -> str:
+    """The owner as a part of a file's name: Hadoop reads no colons."""
+    return "~".join(quote(part, safe="") for part in owner.split(":"))
+
+
+def owner_from_name(name: str) -> str:
+    """The owner that `owner_name` spelled so."""
+    return ":".join(map(unquote, name.split("~")))
 
 
 def is_alive(owner: str) -> bool:

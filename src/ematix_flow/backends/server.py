@@ -106,8 +106,8 @@ class ServerBackend(SqlBackend):
     def delivers(self, connection: SqlConnection, table: Table) -> bool:
         """Nothing is converted on the way: the columns must have the declared types."""
         actual = self.columns_in(connection, TableRef(table.schema, table.name))
-        kinds = {} if actual is None else {column.name: column.type for column in actual.columns}
-        return all(kinds.get(column.name) == self.dialect.stored_type(column.type) for column in table.columns)
+        stored = {column.name: self.dialect.stored_type(column.type) for column in table.columns}
+        return actual is not None and actual.has_types(stored)
 
     def deliver(self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object]) -> int:
         types = {column.name: column.type for column in table.columns}

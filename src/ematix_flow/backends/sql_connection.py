@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
+from weakref import WeakSet
 
 from ..errors import FlowError
 
-__all__ = ["SqlConnection", "SqlCursor", "Translated", "roll_back"]
+__all__ = ["SqlConnection", "SqlCursor", "Translated", "interrupt_statements", "roll_back"]
 
 
 class SqlCursor(Protocol):
@@ -43,7 +45,8 @@ class Translated:
         errors: tuple[type[Exception], ...],
         translate: Callable[[Exception], FlowError],
     ) -> None:
-        self._connection, self._errors, self._translate = connection, errors, translate
+        self._connection, self.errors, self._translate = connection, errors, translate
+        _open.add(self)
 
     @property
     def driver(self) -> SqlConnection:
@@ -53,8 +56,8 @@ class Translated:
     def execute(self, sql: str, /) -> SqlCursor:
         """Run one statement."""
         try:
-            return _TranslatedCursor(self._connection.execute(sql), self._errors, self._translate)
-        except self._errors as error:
+            return _TranslatedCursor(self._connection.execute(sql), self.errors, self._translate)
+        except self.errors as error:
             raise self._translate(error) from error
         except RuntimeError as error:
             if "interrupted" in str(error).lower():  # what DuckDB makes of Ctrl-C
@@ -63,7 +66,22 @@ class Translated:
 
     def close(self) -> None:
         """Let go of the database."""
+        _open.discard(self)
         self._connection.close()
+
+
+_open: WeakSet[Translated] = WeakSet()
+
+
+def interrupt_statements() -> None:
+    """Let the statements that a database of this process is at give up; from any thread.
+
+    While such a database is at work, the thread that called it hears of no signal.
+    """
+    for connection in list(_open):
+        if interrupt := getattr(connection.driver, "interrupt", None):
+            with suppress(*connection.errors):  # it was closed meanwhile
+                interrupt()
 
 
 class _TranslatedCursor:

@@ -148,12 +148,16 @@ class SqlLoad(Load):
         label = self.backend.dialect.quote(CHANGE_LABEL)
         counted = self.connection.execute(f"SELECT {label}, COUNT(*) FROM {CHANGED} GROUP BY {label}").fetchall()
         labels = {str(name): int(str(count)) for name, count in counted}
-        if not self._is_unique(change.keys):
+        actual = self.backend.columns_in(self.connection, self._ref)
+        is_unique = actual is not None and actual.is_unique(change.keys)
+        if not is_unique:
             self._refuse_ambiguous(change)
         rows = sum(labels.values())
 
         def is_found() -> bool:
-            return spelling.finds_rows or self._is_indexed(change.keys)
+            """An index of unique keys serves a comparison with the declared types only where it has them."""
+            stored = {key: self.backend.dialect.stored_type(self._types[key]) for key in change.keys}
+            return spelling.finds_rows or (is_unique and actual is not None and actual.has_types(stored))
 
         with self.backend.looking_up(self.connection, self._ref, rows, is_found):
             for statement in rest:
@@ -169,21 +173,6 @@ class SqlLoad(Load):
     def _incoming_rows(self) -> int:
         rows = exp.select(exp.Count(this=exp.Star())).from_(INCOMING)
         return int(str(self.connection.execute(self.render(rows)).fetchall()[0][0]))
-
-    def _is_unique(self, keys: Sequence[str]) -> bool:
-        """Whether the database itself lets a key stand only once in the table."""
-        actual = self.backend.columns_in(self.connection, self._ref)
-        if actual is None or actual.unique is None:
-            return False
-        groups = [tuple(column.name for column in actual.columns if column.primary_key), *actual.unique]
-        return any(set(group) == set(keys) for group in groups)
-
-    def _is_indexed(self, keys: Sequence[str]) -> bool:
-        """Whether the index of unique keys serves a comparison with the declared types."""
-        actual = self.backend.columns_in(self.connection, self._ref)
-        kinds = {} if actual is None else {column.name: column.type for column in actual.columns}
-        same = (kinds.get(key) == self.backend.dialect.stored_type(self._types[key]) for key in keys)
-        return all(same) and self._is_unique(keys)
 
     def _refuse_ambiguous(self, change: Upsert) -> None:
         """A key that stands several times in the target cannot be told apart."""

@@ -111,11 +111,13 @@ def _check(sql: str, rows: int, connection: SqlConnection) -> None:
 
 def _bring(backend: ServerBackend, frame: DataFrame, table: Table, run_id: str) -> dict[str, int]:
     """Let the tasks do their work; gives the tables that count, one at least, and the number of rows of each."""
+    from pyspark.errors import PySparkException
+
     errand = errand_of(backend, frame, table, run_id)
     sent = frame.sparkSession.sparkContext.broadcast(errand)
     try:
         answers = staging_frame(frame, sent).collect()
-    except Exception as error:  # vendor boundary
+    except PySparkException as error:
         if "No module named 'ematix_flow'" in str(error):
             raise SessionError(
                 "the workers of Spark have no ematix_flow: the Python that they run is another one",

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
 
 from ..errors import ConfigError
-from .owner import current_owner, is_alive
+from .owner import current_owner, is_alive, owner_from_name, owner_name
 from .progress import Doing, Moved, Tally
 
 if TYPE_CHECKING:
@@ -74,9 +73,9 @@ class Workshop:
         return Tally(self._watcher.get(), Moved(doing, 0 if counts_rows else None, parts=parts))
 
     def _new_bench(self) -> Path:
-        # The name says whose it is, so that at no moment a bench is there and nobody's; Hadoop reads no colons.
-        owner = "~".join(quote(part, safe="") for part in current_owner().split(":"))
-        return Path(tempfile.mkdtemp(prefix=f"{_BENCH}{owner}~", dir=_scratch_parent(self._scratch)))
+        # The name says whose it is, so that at no moment a bench is there and nobody's.
+        prefix = f"{_BENCH}{owner_name(current_owner())}~"
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=_scratch_parent(self._scratch)))
 
     def folder(self, name: str) -> Path:
         """A new empty folder that lasts as long as the run."""
@@ -111,7 +110,7 @@ def _scratch_parent(scratch: Path | None) -> Path:
     parent = scratch or Path(tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
     for left in parent.glob(f"{_BENCH}*~*"):
-        *owner, _ = left.name.removeprefix(_BENCH).split("~")
-        if not is_alive(":".join(map(unquote, owner))):
+        owner, _, _ = left.name.removeprefix(_BENCH).rpartition("~")
+        if not is_alive(owner_from_name(owner)):
             shutil.rmtree(left, ignore_errors=True)
     return parent

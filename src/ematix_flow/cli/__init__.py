@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from typing import NoReturn
 
 __all__ = ["main"]
@@ -19,6 +21,7 @@ def main() -> int:
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _terminate)
+    _hear_signals()
     try:
         app(prog_name="flow")
     except KeyboardInterrupt as error:
@@ -31,3 +34,18 @@ def main() -> int:
 def _terminate(*_: object) -> NoReturn:
     """What ends a container or a service ends a run as Ctrl-C does: undone, and recorded."""
     raise KeyboardInterrupt("terminated")
+
+
+def _hear_signals() -> None:
+    """Let a signal end the statement that this process is at: Python hears of it only when that is over."""
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    threading.Thread(target=_interrupt_when, args=(heard,), name="signals", daemon=True).start()
+
+
+def _interrupt_when(heard: int) -> None:
+    while os.read(heard, 1):
+        from ..backends.sql_connection import interrupt_statements
+
+        interrupt_statements()
