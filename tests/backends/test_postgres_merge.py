@@ -108,9 +108,25 @@ def test_triggers_hear_of_what_happens_and_of_nothing_else(load: Lab) -> None:
 def test_a_row_that_somebody_else_changes_meanwhile_is_a_conflict(load: Lab, rival: str) -> None:
     watch_statements(load, Meanwhile("UPDATE", lambda: execute(load, rival)))
     with pytest.raises(ConflictError, match="somebody else changed"):
-        load(HEADER, "1 | a", "2 | B", "4 | d")
+        load(HEADER, "1 | a", "2 | B", "3 | NULL", "4 | d", handle_deletes="hard")
     assert (2, "B") not in load.rows()
     assert 4 not in dict(load.rows())  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("rival", ["UPDATE shop.customer SET v = 'theirs' WHERE id = 2", "DELETE FROM shop.customer"])
+def test_a_load_without_deletes_brings_each_row_in_whatever_others_do(load: Lab, rival: str) -> None:
+    watch_statements(load, Meanwhile('INSERT INTO "shop"', lambda: execute(load, rival)))
+    result = load(HEADER, "1 | a", "2 | B", "4 | d")
+    assert counts(result) == ((1, 1, 1) if rival.startswith("UPDATE") else (3, 0, 0))
+    assert {(1, "a"), (2, "B"), (4, "d")} <= set(load.rows())
+
+
+def test_a_server_that_does_not_count_merges_all_the_same(load: Lab) -> None:
+    execute(
+        load,
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET track_counts = off', current_database()); END $$",
+    )
+    assert counts(load(HEADER, "1 | a", "2 | B", "3 | NULL", "4 | d")) == (1, 1, 2)
 
 
 def test_columns_of_one_name_are_told_apart_by_nobody(load: Lab) -> None:

@@ -22,7 +22,7 @@ from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
 from .base import Actual, ActualColumn, Backend, Capabilities, Fact, Piped, QueryColumn, QueryResult
 from .optional import optional
-from .postgres_change import PostgresSpelling, going_to_each, is_alone, is_few
+from .postgres_change import PostgresSpelling, arbiters, going_to_each, is_alone, is_few, rows_touched
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_cut import Limits, find_cut
 from .postgres_dialect import PostgresDialect
@@ -325,7 +325,24 @@ class PostgresBackend(ServerBackend):
     ) -> Spelling:
         shared = super().spelling(table, render)
         has_addresses = not shared.casts and (connection is None or is_alone(connection, self._text(shared.target)))
-        return PostgresSpelling(shared.target, shared.quote, render, shared.casts, has_addresses=has_addresses)
+        groups = self._arbiters(connection, table) if has_addresses else frozenset()
+        return PostgresSpelling(
+            shared.target, shared.quote, render, shared.casts, has_addresses=has_addresses, arbiters=groups
+        )
+
+    def _arbiters(self, connection: SqlConnection | None, table: Table) -> frozenset[frozenset[str]]:
+        if connection is None:
+            return frozenset(frozenset(group) for group in (table.primary_key, *table.unique) if group)
+        declared = {column.name: self.dialect.stored_type(column.type) for column in table.columns}
+        found = arbiters(connection, self._text(self.relation_sql(TableRef(table.schema, table.name))))
+        return frozenset(
+            frozenset(group)
+            for group in found
+            if all(self.dialect.column_type(kind) == declared.get(name) for name, kind in group.items())
+        )
+
+    def rows_touched(self, connection: SqlConnection, table: TableRef) -> Mapping[str, int]:
+        return rows_touched(connection, self._text(self.relation_sql(table)))
 
     def looking_up(
         self, connection: SqlConnection, table: TableRef, rows: int, is_found: Callable[[], bool]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -13,7 +13,7 @@ from ..strategies.base import TARGET, Upsert
 from .sql_change import CHANGED, Spelling
 from .sql_connection import SqlConnection
 
-__all__ = ["PostgresSpelling", "going_to_each", "is_alone", "is_few"]
+__all__ = ["PostgresSpelling", "arbiters", "going_to_each", "is_alone", "is_few", "rows_touched"]
 
 FEW = 5
 """Rows are few where the table holds so many times more."""
@@ -27,6 +27,8 @@ class PostgresSpelling(Spelling):
 
     has_addresses: bool = field(kw_only=True)
     """The table alone holds its rows, so that an address says which one is meant."""
+    arbiters: frozenset[frozenset[str]] = frozenset()
+    """Groups of columns whose unique index finds the row that an arriving one meets."""
     located: bool = False
     """The change table has the addresses."""
 
@@ -37,6 +39,21 @@ class PostgresSpelling(Spelling):
     @property
     def finds_rows(self) -> bool:
         return self.located
+
+    def at_once(self, change: Upsert) -> str | None:
+        """In the order of the keys: the index and the table are walked once, from one end to the other."""
+        if change.arrival is None or frozenset(change.keys) not in self.arbiters:
+            return None
+        keys = self.names(change.keys)
+        rows = self.render(
+            change.arrival.rows.copy().order_by(*(exp.column(key, "i", quoted=True) for key in change.keys))
+        )
+        settings = ", ".join(f"{self.quote(name)} = excluded.{self.quote(name)}" for name in change.arrival.updates)
+        is_news = self.render(exp.select("1").where(_over_excluded(change.arrival.is_news))).partition("WHERE ")[2]
+        return (
+            f"INSERT INTO {self.target} AS t ({self.names(change.columns)}) {rows} "
+            f"ON CONFLICT ({keys}) DO UPDATE SET {settings} WHERE {is_news}"
+        )
 
     def fill(self, change: Upsert) -> str:
         if not self.located:
@@ -65,6 +82,51 @@ def _target(part: exp.Select) -> str | None:
     origins = [part.args["from_"].this, *(join.this for join in part.args.get("joins") or ())]
     names = (each.alias_or_name for each in origins if isinstance(each, exp.Table) and each.name == TARGET)
     return next(names, None)
+
+
+def _over_excluded(condition: exp.Expr) -> exp.Expr:
+    """A condition over the arriving row, as PostgreSQL calls it there."""
+    said = condition.copy()
+    for column in said.find_all(exp.Column):
+        if column.table == "i":
+            column.set("table", exp.to_identifier("excluded"))
+    return said
+
+
+def arbiters(connection: SqlConnection, name: str) -> list[dict[str, str]]:
+    """The unique indexes of a table by which rows can be brought in one by one, each with its columns and types.
+
+    None where something else has a part in it that would hear of other rows than those that change, or where the server
+    does not count what a transaction does.
+    """
+    found = connection.execute(_ARBITERS.format(name=name)).fetchall()
+    groups: dict[object, dict[str, str]] = {}
+    for index, column, kind in found:
+        groups.setdefault(index, {})[str(column)] = str(kind)
+    return list(groups.values())
+
+
+_ARBITERS = """
+SELECT i.indexrelid, a.attname, format_type(a.atttypid, a.atttypmod)
+FROM pg_class AS c
+JOIN pg_index AS i ON i.indrelid = c.oid
+CROSS JOIN generate_series(0, i.indnkeyatts - 1) AS n
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = i.indkey[n]
+WHERE c.oid = to_regclass({name}) AND c.relkind = 'r' AND NOT c.relhassubclass AND NOT c.relhasrules
+  AND NOT c.relrowsecurity AND current_setting('track_counts') = 'on'
+  AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+  AND NOT EXISTS (SELECT 1 FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal)
+  AND NOT EXISTS (SELECT 1 FROM pg_attribute AS d WHERE d.attrelid = c.oid AND d.attidentity = 'a')
+"""
+
+
+def rows_touched(connection: SqlConnection, name: str) -> Mapping[str, int]:
+    """How many rows of a table the transaction has added and changed."""
+    inserted, updated = connection.execute(
+        f"SELECT pg_stat_get_xact_tuples_inserted(o), pg_stat_get_xact_tuples_updated(o) "
+        f"FROM (SELECT CAST(to_regclass({name}) AS oid) AS o) AS _table"
+    ).fetchall()[0]
+    return {"insert": int(str(inserted)), "update": int(str(updated))}
 
 
 def is_alone(connection: SqlConnection, name: str) -> bool:

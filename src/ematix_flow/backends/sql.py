@@ -275,6 +275,10 @@ class SqlBackend(Backend):
         }
         return Spelling(self.relation_sql(TableRef(table.schema, table.name)), self.dialect.quote, render, casts)
 
+    def rows_touched(self, connection: SqlConnection, table: TableRef) -> Mapping[str, int]:
+        """How many rows of a table the transaction has touched, by label; where changes are made at once."""
+        raise NotImplementedError
+
     def looking_up(
         self, connection: SqlConnection, table: TableRef, rows: int, is_found: Callable[[], bool]
     ) -> AbstractContextManager[object]:

@@ -56,6 +56,10 @@ class Spelling:
         """How this change is said, where the database can do more for it than for others."""
         return self
 
+    def at_once(self, change: Upsert) -> str | None:
+        """The whole change as one statement, where the database has one that is faster and can tell what it did."""
+        return None
+
     @property
     def finds_rows(self) -> bool:
         """Whether the change knows where in the table the rows are that it touches."""
@@ -125,6 +129,8 @@ def change_statements(change: Change, spelling: Spelling) -> list[Statement]:
 def _upsert(change: Upsert, spelling: Spelling) -> list[Statement]:
     """Rows are found by key and label, so no unique index is needed and no other row can be hit."""
     spelling = spelling.of(change)
+    if (whole := spelling.at_once(change)) is not None:
+        return [Statement(whole)]
     statements = [Statement(spelling.fill(change))]
     if change.removes:
         statements.append(Statement(spelling.remove(change.keys), "remove"))

@@ -110,6 +110,8 @@ class SqlLoad(Load):
         spelling = self.backend.spelling(self.table, self.render, self.connection)
         statements = change_statements(change, spelling)
         if isinstance(change, Upsert):
+            if len(statements) == 1:
+                return self._at_once(statements[0])
             return self._upsert(statements, change, spelling.of(change))
         for statement in statements:
             cursor = self.connection.execute(statement.sql)
@@ -139,6 +141,13 @@ class SqlLoad(Load):
         dialect = self.backend.dialect
         values = run_values(self.commit, dialect, self._types)
         return dialect.render(self.backend.bound(query, self.table), values, self._types)
+
+    def _at_once(self, statement: Statement) -> Applied:
+        before = self.backend.rows_touched(self.connection, self._ref)
+        self.connection.execute(statement.sql)
+        after = self.backend.rows_touched(self.connection, self._ref)
+        labels = {label: after[label] - before[label] for label in after}
+        return Applied(read=self._incoming_rows(), labels=labels)
 
     def _upsert(self, statements: Sequence[Statement], change: Upsert, spelling: Spelling) -> Applied:
         fill, *rest = statements

@@ -29,6 +29,7 @@ __all__ = [
     "TARGET",
     "Added",
     "Append",
+    "Arrival",
     "Change",
     "Counts",
     "Guard",
@@ -113,6 +114,18 @@ class Replace:
 
 
 @dataclass(frozen=True)
+class Arrival:
+    """What each incoming row does by itself: it is added where its key is new, or meets the row of its key."""
+
+    rows: exp.Query
+    """The rows that arrive: all target columns, in order."""
+    updates: tuple[str, ...]
+    """The columns that a row which is met takes over."""
+    is_news: exp.Expr
+    """Whether it does, over the row `i` that arrives and the row `t` that is met."""
+
+
+@dataclass(frozen=True)
 class Upsert:
     """Complete after-images, each with a label in `_change`; the label `remove` asks for a physical delete."""
 
@@ -120,6 +133,8 @@ class Upsert:
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     removes: bool = False
+    arrival: Arrival | None = None
+    """The same change, row by row, where no other row has a part in it: labels are `insert` and `update` alone."""
 
 
 Change = Append | Replace | Upsert

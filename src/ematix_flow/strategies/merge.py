@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ..spec.modes import MODE_FACTS
 from ..spec.table import DELETED
-from .base import CHANGE_LABEL, INCOMING, TARGET, Counts, Guard, Intent, Strategy, Upsert
+from .base import CHANGE_LABEL, INCOMING, META_COLUMNS, TARGET, Arrival, Counts, Guard, Intent, Strategy, Upsert
 from .duplicates import chosen_guards, only_chosen
 from .guard import duplicate_key, empty_source, null_bookmarks, null_key
 from .query import (
@@ -57,7 +57,8 @@ class Merge(Strategy):
         elif intent.deletes == "soft":
             rows = union(rows, _marked(intent, columns))
         rows = only_chosen(rows, intent, self.user_columns(intent))
-        return Upsert(rows, intent.keys, columns, removes=intent.deletes == "hard")
+        arrival = None if intent.deletes or intent.order_by else self._arrival(intent, columns)
+        return Upsert(rows, intent.keys, columns, removes=intent.deletes == "hard", arrival=arrival)
 
     def counts(self, labels: Mapping[str, int], *, read: int, late: int = 0) -> Counts:
         """A row that is neither new nor changed is unchanged."""
@@ -69,6 +70,14 @@ class Merge(Strategy):
             unchanged=read - inserted - updated,
             deleted=labels.get("remove", 0) + labels.get("delete", 0),
         )
+
+    def _arrival(self, intent: Intent, columns: tuple[str, ...]) -> Arrival | None:
+        """Every incoming row for itself; None where values come in that would be new and must not be looked at."""
+        if not intent.update or set(self.user_columns(intent)) != {*intent.keys, *intent.update}:
+            return None
+        stamps = tuple(added.name for added in META_COLUMNS if added.name in columns)
+        rows = select(*(_after(name, intent) for name in columns), from_=source(INCOMING, "i"))
+        return Arrival(rows, (*intent.update, *stamps), differs(intent.update, "i", "t"))
 
     def _changed(self, intent: Intent, columns: tuple[str, ...]) -> exp.Select:
         """The whole row as it must stand afterwards, so that whoever applies it need not know what was compared."""
