@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,6 +17,7 @@ from ..spec.table import Table
 from ..types import ColumnType
 from .arrow_files import parquet_types
 from .base import Brought, Fact, Frame, Load, Relation
+from .parts import Limits
 from .server_connection import ServerConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
 from .sql_change import BROUGHT
@@ -44,6 +46,10 @@ class ServerBackend(SqlBackend):
     @property
     def bookkeeping_schema(self) -> str:
         return self.connection.bookkeeping_schema
+
+    def read_limits(self) -> Limits:
+        """When a table is read by several connections, and by how many."""
+        return Limits(self.connection.max_connections or min(os.cpu_count() or 1, 4))
 
     @abstractmethod
     def fill(
