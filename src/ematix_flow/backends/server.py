@@ -7,6 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -24,9 +25,10 @@ from .sql_change import BROUGHT
 from .staging import staged
 from .workshop import is_cluster
 
-__all__ = ["ServerBackend", "bookkeeping_fact"]
+__all__ = ["ServerBackend", "bookkeeping_fact", "clock_fact"]
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
+CLOCKS_APART = timedelta(seconds=5)
 
 
 class ServerBackend(SqlBackend):
@@ -136,3 +138,9 @@ def bookkeeping_fact(schema: str, state: Literal["there", "missing", "forbidden"
         case "closed":
             value = f"this user may not make tables in {schema}: allow it, {elsewhere}"
     return Fact("bookkeeping", value, is_warning=True)
+
+
+def clock_fact(ahead: timedelta) -> Fact:
+    """How far the server's clock is ahead of this machine's."""
+    shown = f"{abs(ahead).total_seconds():.1f} s {'ahead of' if ahead > timedelta(0) else 'behind'} this machine"
+    return Fact("clock", shown, is_warning=abs(ahead) > CLOCKS_APART)
