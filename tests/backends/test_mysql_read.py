@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -262,12 +263,27 @@ def test_what_cannot_be_divided_is_read_as_one_stream(database: Database) -> Non
     assert "(SELECT `day`, `id` FROM sales WHERE `id` >= " in found[good].parts[-1]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "points"),
-    [(1, 100, [26, 51, 76]), (-3, 3, [-2, 0, 2]), (5, 6, [6]), (5, 5, []), (0, 2**64 - 1, [2**62, 2**63, 3 * 2**62])],
-)
-def test_ranges_have_the_same_number_of_keys(low: int, high: int, points: list[int]) -> None:
-    assert cut_points(low, high, 4) == points
+KEYS = {
+    "one after the other": range(1, 1001),
+    "with a gap": [*range(500), *range(10**15, 10**15 + 500)],
+    "with one far away": [*range(1, 1001), 2**64 - 1],
+    "below and above zero": range(-2000, 2000, 4),
+}
+
+
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+def test_ranges_have_about_the_same_number_of_rows(keys: Sequence[int]) -> None:
+    def rows(begin: int, end: int) -> int:
+        return bisect_left(keys, end) - bisect_left(keys, begin)
+
+    points = cut_points(keys[0], keys[-1], 8, rows)
+    sizes = [rows(begin, end) for begin, end in pairwise([keys[0], *points, keys[-1] + 1])]
+    assert 8 <= len(sizes) <= 16
+    assert max(sizes) <= 126
+
+
+def test_a_single_key_is_one_range() -> None:
+    assert cut_points(5, 5, 4, lambda begin, end: end - begin) == []
 
 
 def test_a_connection_needs_a_reader() -> None:

@@ -7,9 +7,12 @@ and every table that has no single whole number for a key, is read as one stream
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from heapq import heappush, heapreplace
 from itertools import pairwise
+from operator import itemgetter
 
 from ..errors import BackendError
 from ..spec.place import TableRef
@@ -22,6 +25,8 @@ from .sql_connection import SqlConnection
 __all__ = ["cut_points", "find_cut"]
 
 _LOG = logging.getLogger(__name__)
+_GAPS = 256
+"""How many halvings may be spent on gaps between keys."""
 
 
 def find_cut(connection: SqlConnection, sql: str, limits: Limits, dialect: MySQLDialect) -> Cut | None:
@@ -40,7 +45,10 @@ def find_cut(connection: SqlConnection, sql: str, limits: Limits, dialect: MySQL
         key = dialect.quote(table.key)
         low, high = connection.execute(f"SELECT MIN({key}), MAX({key}) FROM {source.name}").fetchall()[0]
         count = max(readers, min(table.bytes // limits.part_bytes, MOST_PARTS))
-        points = [] if low is None else cut_points(int(str(low)), int(str(high)), count)
+        if low is None:
+            return None
+        rows = partial(_rows_between, connection, source.name, key)
+        points = cut_points(int(str(low)), int(str(high)), count, rows)
         parts = tuple(source.part(sql, between) for between in _ranges(key, points))
         return Cut(source.name, parts, readers) if points and _reads_ranges(connection, parts) else None
     except BackendError as error:
@@ -48,10 +56,30 @@ def find_cut(connection: SqlConnection, sql: str, limits: Limits, dialect: MySQL
         return None
 
 
-def cut_points(low: int, high: int, parts: int) -> list[int]:
-    """Keys between which there is the same number of possible ones."""
-    points = {low + (high - low + 1) * at // parts for at in range(1, parts)}
-    return sorted(points - {low})
+def cut_points(low: int, high: int, parts: int, rows: Callable[[int, int], float]) -> list[int]:
+    """Keys that divide those from `low` to `high` into ranges of similar size, however large the gaps between them.
+
+    `rows(begin, end)` estimates the rows of a range, whose end is no part of it.
+    """
+    # The largest range is halved until none is too large; those in a gap are empty.
+    ranges = [(-rows(low, high + 1), low, high + 1)]
+    enough = -ranges[0][0] / parts
+    for _ in range(2 * parts + _GAPS):
+        size, begin, stop = ranges[0]
+        if -size <= enough or stop - begin < 2:
+            break
+        middle = (begin + stop) // 2
+        heapreplace(ranges, (-rows(begin, middle), begin, middle))
+        heappush(ranges, (-rows(middle, stop), middle, stop))
+    # Of small ranges the server estimates more in sum.
+    enough = -sum(size for size, _, _ in ranges) / parts
+    points, gathered = list[int](), 0.0
+    for size, begin, _ in sorted(ranges, key=itemgetter(1)):
+        if gathered and gathered - size > enough:
+            points.append(begin)
+            gathered = 0.0
+        gathered -= size
+    return points
 
 
 @dataclass(frozen=True)
@@ -108,6 +136,11 @@ def _rows_read(connection: SqlConnection, sql: str) -> float:
     plan = _plan(connection, sql)
     scans = plan.get("type") in ("ALL", "index") or plan.get("key") == "PRIMARY"
     return float(str(plan.get("rows") or 0)) if scans else 0
+
+
+def _rows_between(connection: SqlConnection, table: str, key: str, begin: int, end: int) -> float:
+    """How many rows a range of keys has; the server estimates without reading them."""
+    return _rows_read(connection, f"SELECT {key} FROM {table} WHERE {key} >= {begin} AND {key} < {end}")
 
 
 def _reads_ranges(connection: SqlConnection, parts: Sequence[str]) -> bool:
