@@ -36,7 +36,8 @@ def find_cut(connection: SqlConnection, sql: str, limits: Limits, dialect: MySQL
         return None
     try:
         table = _table(connection, source, dialect)
-        readers = min(limits.readers, _free(connection))
+        # One more lets all of them see the same rows.
+        readers = min(limits.readers, _free(connection) - 1)
         if table is None or readers < 2 or not source.columns <= table.columns:
             return None
         size = table.bytes * min(1.0, _rows_read(connection, sql) / max(table.rows, 1))
