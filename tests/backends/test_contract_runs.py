@@ -34,6 +34,15 @@ def test_a_repeated_token_changes_nothing_and_says_so(load: Lab) -> None:
     assert [run.status for run in load.runs()] == ["success"] * 3
 
 
+@only(lambda lane: lane.path == "pushed")
+def test_a_token_may_have_any_length(load: Lab) -> None:
+    first, second = (f"{'Tag für Tag, ' * 500}{number}" for number in (1, 2))
+    assert load("id | v", "1 | a", token=first).rows_inserted == 1
+    assert load("id | v", "2 | b", token=second).rows_inserted == 1
+    assert load("id | v", "3 | c", token=first).replayed
+    assert load.rows("id") == [(1,), (2,)]
+
+
 @everywhere
 def test_a_dry_run_gives_exact_counts_and_leaves_nothing(load: Lab) -> None:
     result = load("id | v", "1 | a", "2 | b", dry_run=True)

@@ -16,8 +16,9 @@ import psycopg
 import pyarrow.parquet as pq
 import pytest
 
+from ematix_flow.backends.parts import Limits
 from ematix_flow.backends.postgres import PostgresBackend
-from ematix_flow.backends.postgres_cut import Limits, cut_points, find_cut
+from ematix_flow.backends.postgres_cut import cut_points, find_cut
 from ematix_flow.backends.progress import Doing, Moved, Tally
 from ematix_flow.backends.workshop import Workshop
 from ematix_flow.connections import PostgresConnection

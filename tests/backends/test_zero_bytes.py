@@ -54,9 +54,10 @@ def test_zero_bytes_are_refused_by_the_name_of_the_column_and_with_the_way_out(
     path: Route, source: str, tmp_path: Path, session: Callable[[], SparkSession]
 ) -> None:
     lab = Lab(Lane(BY_NAME["postgres"], path, BY_NAME[source]), tmp_path, session, mode="append")
-    with lab.refused(CheckError, "column 'v' holds a text with a zero byte") as caught:
+    with lab.refused(CheckError, f"pipeline '{lab.name}': column 'v' holds a text with a zero byte") as caught:
         lab.load(TYPES, ROWS)
     assert 'zero_bytes = "remove"' in str(caught.value.hint)
+    assert caught.value.declared_at is not None
     lab.close()
 
 

@@ -9,7 +9,8 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from ematix_flow.backends.postgres_facts import _clock, _version
+from ematix_flow.backends.postgres_facts import _version
+from ematix_flow.backends.server import clock_fact
 from tests.cli.calls import Flow
 from tests.servers import empty_postgres
 
@@ -94,7 +95,7 @@ def test_a_server_that_is_not_there_exits_with_2_and_shows_no_password(
     [(0.04, "0.0 s ahead of", False), (-7, "7.0 s behind", True), (3, "3.0 s ahead of", False)],
 )
 def test_clocks_that_are_far_apart_are_a_warning(seconds: float, shown: str, is_warning: bool) -> None:
-    fact = _clock(timedelta(seconds=seconds))
+    fact = clock_fact(timedelta(seconds=seconds))
     assert (fact.value, fact.is_warning) == (f"{shown} this machine", is_warning)
 
 

@@ -131,6 +131,10 @@ class Dialect(ABC):
     def refuse(self, message: exp.Expr) -> exp.Expression:
         """An expression that ends the query with an error when it is evaluated."""
 
+    def misses(self, value: exp.Expr, type: ColumnType) -> exp.Expr | None:
+        """Whether the value does not fit a type; None where the engine names such a value itself. May be slow."""
+        return None
+
     def concat(self, parts: Sequence[exp.Expr]) -> exp.Expression:
         """Texts one after the other; none of them is NULL."""
         return joined(parts)

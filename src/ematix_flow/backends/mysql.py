@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sqlglot import exp
 
@@ -21,10 +21,11 @@ from ..types import JSON, JSONB, Bytes, ColumnType, Numeric, String, Text, Times
 from .arrow_files import parquet_types
 from .base import Actual, Backend, Capabilities, Fact, Load, Pushed, QueryColumn, QueryResult, Relation, SchemaChange
 from .mysql_copy import LOAD_FORMAT, batches, rows_of, sent, written
+from .mysql_cut import find_cut
 from .mysql_dialect import MySQLDialect
 from .mysql_errors import in_our_words
 from .mysql_facts import facts_of
-from .mysql_rows import carried_sql, copy_out
+from .mysql_read import read_cut, taking
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
 from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table, refuse_lasting
 from .optional import optional
@@ -146,12 +147,26 @@ class MySQLBackend(ServerBackend):
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
         described = connection.execute(f"SELECT * FROM (\n{sql}\n) AS _source LIMIT 0").description or ()
         columns = self.result_columns(described, ())
-        pymysql = optional("pymysql", extra="mysql")
+        cut = find_cut(connection, sql, self.read_limits(), self.dialect)
         with self._translated():
-            driver = open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor)
-            with closing(MySQLSession(driver, self.connection)), closing(driver.cursor()) as cursor:
-                cursor.execute(carried_sql(columns, self.dialect, sql))
-                copy_out(cursor, folder / "rows.parquet", columns, self.dialect, self.workshop.tally("reading"))
+            if cut is not None:
+                tally = self.workshop.tally("reading", parts=len(cut.parts))
+                take = taking(cut.parts, columns, self.dialect, folder, tally)
+                if read_cut(cut, self.reading, self.driver_errors(), take):
+                    tally.end()
+                    return
+            tally = self.workshop.tally("reading")
+            with self.reading() as cursor:
+                taking((sql,), columns, self.dialect, folder, tally)(cursor, 0, lambda: None)
+            tally.end()
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        """A cursor of a connection of its own, which gives rows as the server sends them."""
+        pymysql = optional("pymysql", extra="mysql")
+        driver = open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor)
+        with closing(MySQLSession(driver, self.connection)), closing(driver.cursor()) as cursor:
+            yield cursor
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from .arrow_types import arrow_type
 from .base import QueryColumn
 from .dialect import Dialect
 from .optional import optional
-from .progress import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,19 +38,30 @@ def carried_sql(columns: Sequence[QueryColumn], dialect: Dialect, sql: str) -> s
     return f"SELECT {', '.join(shown)} FROM (\n{sql}\n) AS _source"
 
 
-def copy_out(cursor: Any, file: Path, columns: Sequence[QueryColumn], dialect: Dialect, tally: Tally) -> None:
-    """Write the rows that an unbuffered cursor has asked for, as Parquet in the types of the columns."""
+def copy_out(
+    cursor: Any,
+    file: Path,
+    columns: Sequence[QueryColumn],
+    dialect: Dialect,
+    written: Callable[[pa.RecordBatch], object],
+) -> None:
+    """Write the rows that an unbuffered cursor has asked for, as Parquet in the types of the columns.
+
+    Each batch that is in the file is handed to `written`.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema([(column.name, _carried_type(column, dialect)) for column in columns])
-    with pq.ParquetWriter(str(file), schema, compression="zstd", compression_level=1) as writer:
-        for part in packets(cursor):
+    with (
+        pq.ParquetWriter(str(file), schema, compression="zstd", compression_level=1) as writer,
+        closing(packets(cursor)) as parts,
+    ):
+        for part in parts:
             arrays = [_read(values, field) for values, field in zip(split(part, len(schema)), schema, strict=True)]
             batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
             writer.write_batch(batch)
-            tally.add_batch(batch)
-    tally.end()
+            written(batch)
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class Packets:
     """Where each row begins, behind the four bytes that every packet has in front."""
 
 
-def packets(cursor: Any) -> Iterator[Packets]:
+def packets(cursor: Any) -> Generator[Packets]:
     """The packets of the rows that an unbuffered cursor has asked for, in parts of a few MiB.
 
     Afterwards, and after an error, the driver knows that nothing is left to read.

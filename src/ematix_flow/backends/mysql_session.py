@@ -121,7 +121,10 @@ class MySQLSession:
     def _settings(self, connection: MySQLConnection) -> list[str]:
         waiting = connection.lock_timeout or FOR_EVER
         seconds = connection.statement_timeout
-        bound = f"max_statement_time = {seconds}" if self.is_mariadb else f"max_execution_time = {seconds * 1000}"
+        bound = f"max_statement_time = {seconds}"
+        if not self.is_mariadb:
+            # MySQL tells by default what the size of a table was a day ago.
+            bound = f"max_execution_time = {seconds * 1000}, information_schema_stats_expiry = 0"
         common = f"sql_mode = '{_MODES}', time_zone = '+00:00', sql_auto_is_null = 0, wait_timeout = 28800"
         engines = "default_storage_engine = InnoDB, default_tmp_storage_engine = InnoDB"
         locks = f"lock_wait_timeout = {waiting}, innodb_lock_wait_timeout = {waiting}"

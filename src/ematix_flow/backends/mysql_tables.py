@@ -15,7 +15,7 @@ from .mysql_dialect import MARIADB_COLLATION, MySQLDialect
 from .sql_change import CHANGED, Spelling
 from .sql_connection import SqlConnection
 
-__all__ = ["TEXT_KEY", "MySQLSpelling", "read_table", "refuse_lasting"]
+__all__ = ["TEXT_KEY", "MySQLSpelling", "here", "read_table", "refuse_lasting"]
 
 TEXT_KEY = "ematix_flow: Text"
 """The comment of a column that was declared as Text and has a bound because it is part of a key."""
@@ -23,15 +23,15 @@ TEXT_KEY = "ematix_flow: Text"
 
 def read_table(connection: SqlConnection, table: TableRef, dialect: MySQLDialect) -> Actual | None:
     """The table as it is; None where there is no such table."""
-    here = _here(table, dialect)
+    at = here(table, dialect)
     rows = connection.execute(
         "SELECT column_name, column_type, is_nullable, character_set_name, column_comment "
-        f"FROM information_schema.columns WHERE {here} ORDER BY ordinal_position"
+        f"FROM information_schema.columns WHERE {at} ORDER BY ordinal_position"
     ).fetchall()
     if not rows:
         return None
     found = connection.execute(
-        f"SELECT index_name, column_name FROM information_schema.statistics WHERE {here} AND non_unique = 0 "
+        f"SELECT index_name, column_name FROM information_schema.statistics WHERE {at} AND non_unique = 0 "
         "ORDER BY index_name, seq_in_index"
     ).fetchall()
     groups: dict[str, list[str]] = {}
@@ -51,7 +51,7 @@ def refuse_lasting(connection: SqlConnection, table: TableRef, dialect: MySQLDia
     """Refuse a table whose engine keeps what a transaction takes back."""
     found = connection.execute(
         "SELECT engine FROM information_schema.tables WHERE engine NOT IN (SELECT e.engine FROM "
-        f"information_schema.engines AS e WHERE e.transactions = 'YES') AND {_here(table, dialect)}"
+        f"information_schema.engines AS e WHERE e.transactions = 'YES') AND {here(table, dialect)}"
     ).fetchall()
     if found:
         raise BackendError(
@@ -60,7 +60,7 @@ def refuse_lasting(connection: SqlConnection, table: TableRef, dialect: MySQLDia
         )
 
 
-def _here(table: TableRef, dialect: MySQLDialect, schema_column: str = "table_schema") -> str:
+def here(table: TableRef, dialect: MySQLDialect, schema_column: str = "table_schema") -> str:
     """Whether a row of the information schema is about a table; most servers tell names apart by case."""
     schema, name = (dialect.literal(part, Text()).sql("mysql") for part in (table.schema, table.name))
     return (
@@ -71,7 +71,7 @@ def _here(table: TableRef, dialect: MySQLDialect, schema_column: str = "table_sc
 
 def _documents(connection: SqlConnection, table: TableRef, dialect: MySQLDialect) -> set[str]:
     """The columns of documents, which MariaDB keeps as text with a check that they are some."""
-    where = _here(table, dialect, "constraint_schema")
+    where = here(table, dialect, "constraint_schema")
     checks = connection.execute(
         f"SELECT check_clause FROM information_schema.check_constraints WHERE {where}"
     ).fetchall()

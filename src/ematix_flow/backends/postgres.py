@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -24,7 +23,7 @@ from .base import Actual, ActualColumn, Backend, Capabilities, Fact, Piped, Quer
 from .optional import optional
 from .postgres_change import PostgresSpelling, arbiters, going_to_each, is_alone, is_few, rows_touched
 from .postgres_copy import carried_sql, copy_out, encoded
-from .postgres_cut import Limits, find_cut
+from .postgres_cut import find_cut
 from .postgres_dialect import PostgresDialect
 from .postgres_facts import facts_of
 from .postgres_functions import needed
@@ -216,10 +215,6 @@ class PostgresBackend(ServerBackend):
         except self.driver_errors() as error:
             raise self.translate(error) from error
         tally.end()
-
-    def read_limits(self) -> Limits:
-        """When a table is read by several connections, and by how many."""
-        return Limits(self.connection.max_connections or min(os.cpu_count() or 1, 4))
 
     @contextmanager
     def reading(self, functions: Iterable[str]) -> Iterator[Any]:

@@ -8,52 +8,28 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
 from ..errors import BackendError
+from .one_table import only_table
+from .parts import MOST_PARTS, Cut, Limits
 from .sql_connection import SqlConnection
-from .sql_text import replace_tables
 
-__all__ = ["Cut", "Limits", "cut_points", "find_cut"]
+__all__ = ["cut_points", "find_cut"]
 
 _LOG = logging.getLogger(__name__)
 _OLDEST = 140_000
 """Older servers would look at the whole table for each range."""
-_MOST_PARTS = 256
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a table is worth several connections, and how many."""
-
-    readers: int
-    """Connections that read at the same time."""
-    table_bytes: int = 64 * 2**20
-    """Smaller tables are read by one."""
-    part_bytes: int = 32 * 2**20
-    """What one part of a table has at least; a reader takes one part after the other."""
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A query as several that together give its rows, each of them once."""
-
-    table: str
-    parts: tuple[str, ...]
-    readers: int
 
 
 def find_cut(connection: SqlConnection, sql: str, limits: Limits) -> Cut | None:
     """The query in parts; None where it has to be, or had better be, read as one stream."""
-    source = _only_table(sql) if limits.readers > 1 else None
+    source = only_table(sql, "postgres", _folded) if limits.readers > 1 else None
     if source is None:
         return None
     try:
@@ -65,7 +41,7 @@ def find_cut(connection: SqlConnection, sql: str, limits: Limits) -> Cut | None:
         readers = min(limits.readers, free)
         if readers < 2 or size < limits.table_bytes or not source.columns <= set(names):
             return None
-        count = max(readers, min(size // limits.part_bytes, _MOST_PARTS))
+        count = max(readers, min(size // limits.part_bytes, MOST_PARTS))
         parts = tuple(source.part(sql, between) for between in _ranges(cut_points(pages, count)))
         return Cut(source.name, parts, readers) if _reads_ranges(connection, parts[0]) else None
     except BackendError as error:
@@ -87,90 +63,8 @@ def cut_points(pages: Sequence[int], parts: int) -> list[int]:
     return sorted(points - {0})
 
 
-@dataclass(frozen=True)
-class _Source:
-    """The one table that a query reads."""
-
-    name: str
-    columns: frozenset[str]
-    """Those that the query names."""
-    whole: bool
-    """The query takes all of them, whatever it names."""
-
-    def part(self, sql: str, between: str) -> str:
-        """The query over a part of the table."""
-        shown = "*" if self.whole else ", ".join(map(_quoted, sorted(self.columns)))
-        return replace_tables(sql, "postgres", lambda *_: f"(SELECT {shown} FROM {self.name} WHERE {between})")
-
-
-def _only_table(sql: str) -> _Source | None:
-    """The table of a query that takes rows of one table as they are, and leaves some out."""
-    try:
-        tree: exp.Expr = parse_one(sql, read="postgres")
-    except SqlglotError:
-        return None
-    while isinstance(tree, exp.Select):
-        if not _is_plain(tree):
-            return None
-        inner = tree.args["from_"].this
-        if isinstance(inner, exp.Table):
-            return _source(tree, inner)
-        if not isinstance(inner, exp.Subquery) or _has_more(inner, "this", "alias"):
-            return None
-        tree = inner.this
-    return None
-
-
-def _source(select: exp.Select, table: exp.Table) -> _Source | None:
-    alias = table.args.get("alias")
-    if _has_more(table, "this", "db", "alias") or (alias is not None and alias.columns):
-        return None
-    # A name that is no column of the table may mean its whole row, or a column of the system: those have no parts.
-    named = frozenset(_folded(each.this) for each in _columns(select) if not isinstance(each.this, exp.Star))
-    name = exp.Table(this=table.this.copy(), db=table.args.get("db")).sql("postgres")
-    return _Source(name, named, select.is_star) if named or select.is_star else None
-
-
-def _is_plain(select: exp.Select) -> bool:
-    """Whether what the query says of a row is the same for every reader: no clocks, no chance, no other rows."""
-    if _has_more(select, "expressions", "from_", "where") or select.args.get("from_") is None:
-        return False
-    said = [*select.expressions, *([select.args["where"].this] if select.args.get("where") else [])]
-    nodes = [node for each in said for node in each.walk()]
-    return all(type(node) in _PLAIN and not _is_clock(node) for node in nodes)
-
-
-def _is_clock(node: exp.Expr) -> bool:
-    """Whether a text becomes another instant for each connection when it is read as a time."""
-    return isinstance(node, exp.Literal) and bool(re.search(r"\b(now|today|tomorrow|yesterday)\b", node.name, re.I))
-
-
-_PLAIN = frozenset({
-    exp.Abs, exp.Add, exp.Alias, exp.And, exp.Between, exp.Boolean, exp.Case, exp.Cast, exp.Coalesce, exp.Column,
-    exp.DPipe, exp.DataType, exp.DataTypeParam, exp.Div, exp.EQ, exp.Extract, exp.GT, exp.GTE, exp.ILike,
-    exp.Identifier, exp.If, exp.In, exp.Is, exp.LT, exp.LTE, exp.Length, exp.Like, exp.Literal, exp.Lower, exp.Mul,
-    exp.NEQ, exp.Neg, exp.Not, exp.Null, exp.Nullif, exp.Or, exp.Paren, exp.Round, exp.Star, exp.Sub, exp.Substring,
-    exp.TimestampTrunc, exp.Trim, exp.Upper, exp.Var,
-})  # fmt: skip
-"""What an expression may be made of."""
-
-
-def _has_more(node: exp.Expr, *known: str) -> bool:
-    return any(value and key not in known for key, value in node.args.items())
-
-
-def _columns(select: exp.Select) -> Iterator[exp.Column]:
-    for part in (*select.expressions, select.args.get("where")):
-        if part is not None:
-            yield from part.find_all(exp.Column)
-
-
 def _folded(name: exp.Expr) -> str:
     return name.name if name.args.get("quoted") else name.name.lower()
-
-
-def _quoted(name: str) -> str:
-    return exp.to_identifier(name, quoted=True).sql("postgres")
 
 
 def _facts_sql(table: str) -> str:

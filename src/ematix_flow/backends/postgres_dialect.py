@@ -32,10 +32,11 @@ from .dialect import KnownTypes
 from .expression import call, cast_to, choose, filled, joined, text_literal, whole_number
 from .hooks import HOOKS, KIND
 
-__all__ = ["LOWER", "REFUSE", "UPPER", "PostgresDialect"]
+__all__ = ["FITS", "LOWER", "REFUSE", "UPPER", "PostgresDialect"]
 
 LOWER, UPPER = "PG_TEMP.EMATIX_LOWER", "PG_TEMP.EMATIX_UPPER"
 REFUSE = "PG_TEMP.EMATIX_REFUSE"
+FITS = "PG_TEMP.EMATIX_FITS"
 """Functions that a connection makes for itself when a statement needs them."""
 
 
@@ -190,6 +191,10 @@ class PostgresDialect(CleaningDialect):
 
     def refuse(self, message: exp.Expr) -> exp.Expression:
         return call(REFUSE, message, exp.cast(exp.null(), "text"))
+
+    def misses(self, value: exp.Expr, type: ColumnType) -> exp.Expr | None:
+        fits = call(FITS, cast_to(value, "TEXT"), text_literal(self.type_name(type)))
+        return exp.Not(this=fits)
 
     def strict(self, value: exp.Expr, parsed: exp.Expr, problem: str) -> exp.Expression:
         message = self.concat([text_literal(f"{problem}: "), self.cast(value, Text())])

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from ..types import Text
 from .base import Fact
 from .postgres_dialect import PostgresDialect
 from .postgres_functions import COLLATION
-from .server import bookkeeping_fact
+from .server import bookkeeping_fact, clock_fact
 from .sql_connection import SqlConnection
 
 __all__ = ["facts_of"]
 
 OLDEST = 12
-CLOCKS_APART = timedelta(seconds=5)
 
 
 def facts_of(connection: SqlConnection, schema: str) -> Sequence[Fact]:
@@ -31,7 +30,7 @@ def facts_of(connection: SqlConnection, schema: str) -> Sequence[Fact]:
         Fact("may create schemas", "yes" if creates else "no, only use those that are there"),
         _bookkeeping(connection, schema, bool(creates)),
         _temporary(bool(temporary)),
-        _clock(clock - middle),
+        clock_fact(clock - middle),
         Fact("encrypted", f"yes, {cipher}" if cipher else "no"),
         _letters(None if letters is None else str(letters)),
     ]
@@ -84,8 +83,3 @@ def _letters(collation: str | None) -> Fact:
     if collation is None:
         return Fact(name, "no collation knows all of Unicode: let Spark clean, force_path='spark'", is_warning=True)
     return Fact(name, f"collation {collation}")
-
-
-def _clock(ahead: timedelta) -> Fact:
-    shown = f"{abs(ahead).total_seconds():.1f} s {'ahead of' if ahead > timedelta(0) else 'behind'} this machine"
-    return Fact("clock", shown, is_warning=abs(ahead) > CLOCKS_APART)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .postgres_dialect import LOWER, REFUSE, UPPER
+from .postgres_dialect import FITS, LOWER, REFUSE, UPPER
 
 __all__ = ["COLLATION", "needed"]
 
@@ -35,8 +35,17 @@ _REFUSE = """
 CREATE OR REPLACE FUNCTION pg_temp.ematix_refuse(text, anyelement) RETURNS anyelement LANGUAGE plpgsql VOLATILE AS $$
 BEGIN RAISE EXCEPTION USING MESSAGE = $1, ERRCODE = '22000'; END $$
 """
+_FITS = """
+CREATE OR REPLACE FUNCTION pg_temp.ematix_fits(text, text) RETURNS boolean LANGUAGE plpgsql STABLE STRICT AS $$
+BEGIN
+  EXECUTE 'SELECT CAST($1 AS ' || $2 || ')' USING $1;
+  RETURN true;
+EXCEPTION WHEN data_exception THEN RETURN false;
+END $$
+"""
 _FUNCTIONS = {
     LOWER: _CASED.replace("{word}", "lower"),
     UPPER: _CASED.replace("{word}", "upper"),
     REFUSE: _REFUSE,
+    FITS: _FITS,
 }

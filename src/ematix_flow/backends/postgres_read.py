@@ -6,11 +6,9 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from queue import Empty, SimpleQueue
-from threading import Event
 from typing import Any
 
-from .postgres_cut import Cut
+from .parts import Cut, Readers, Take
 
 __all__ = ["read_cut"]
 
@@ -22,7 +20,7 @@ def read_cut(
     cut: Cut,
     connected: Callable[[], AbstractContextManager[Any]],
     refusals: tuple[type[Exception], ...],
-    take: Callable[[Any, int, Callable[[], None]], None],
+    take: Take,
 ) -> None:
     """Let `take(cursor, part, go_on)` read each part once, by several connections that see the same rows.
 
@@ -30,7 +28,7 @@ def read_cut(
     snapshot to the others. One that cannot join, because the server refuses it or because somebody waits to have the
     table for himself, stays away, and the others do its work.
     """
-    readers = _Readers(cut, take)
+    readers = Readers(cut, take)
 
     def join(snapshot: str) -> None:
         with ExitStack() as opened:
@@ -49,35 +47,6 @@ def read_cut(
             readers.read(cursor)
         for each in joined:
             each.result()
-
-
-class _Readers:
-    """The parts that nobody has read yet, and whether there is a reason to go on."""
-
-    def __init__(self, cut: Cut, take: Callable[[Any, int, Callable[[], None]], None]) -> None:
-        self._take, self._failed = take, Event()
-        self._waiting: SimpleQueue[int] = SimpleQueue()
-        for part in range(len(cut.parts)):
-            self._waiting.put(part)
-
-    def read(self, cursor: Any) -> None:
-        """Read parts until none is left, or until another one fails, who says why."""
-        try:
-            while not self._failed.is_set():
-                self._take(cursor, self._waiting.get_nowait(), self._go_on)
-        except (Empty, _Stopped):
-            return
-        except BaseException:
-            self._failed.set()
-            raise
-
-    def _go_on(self) -> None:
-        if self._failed.is_set():
-            raise _Stopped
-
-
-class _Stopped(Exception):  # noqa: N818 - nothing went wrong here
-    """Another connection failed."""
 
 
 def _lend(cursor: Any, table: str, refusals: tuple[type[Exception], ...]) -> str | None:

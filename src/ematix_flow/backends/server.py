@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -16,15 +18,17 @@ from ..spec.table import Table
 from ..types import ColumnType
 from .arrow_files import parquet_types
 from .base import Brought, Fact, Frame, Load, Relation
+from .parts import Limits
 from .server_connection import ServerConnection
 from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
 from .sql_change import BROUGHT
 from .staging import staged
 from .workshop import is_cluster
 
-__all__ = ["ServerBackend", "bookkeeping_fact"]
+__all__ = ["ServerBackend", "bookkeeping_fact", "clock_fact"]
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
+CLOCKS_APART = timedelta(seconds=5)
 
 
 class ServerBackend(SqlBackend):
@@ -44,6 +48,10 @@ class ServerBackend(SqlBackend):
     @property
     def bookkeeping_schema(self) -> str:
         return self.connection.bookkeeping_schema
+
+    def read_limits(self) -> Limits:
+        """When a table is read by several connections, and by how many."""
+        return Limits(self.connection.max_connections or min(os.cpu_count() or 1, 4))
 
     @abstractmethod
     def fill(
@@ -130,3 +138,9 @@ def bookkeeping_fact(schema: str, state: Literal["there", "missing", "forbidden"
         case "closed":
             value = f"this user may not make tables in {schema}: allow it, {elsewhere}"
     return Fact("bookkeeping", value, is_warning=True)
+
+
+def clock_fact(ahead: timedelta) -> Fact:
+    """How far the server's clock is ahead of this machine's."""
+    shown = f"{abs(ahead).total_seconds():.1f} s {'ahead of' if ahead > timedelta(0) else 'behind'} this machine"
+    return Fact("clock", shown, is_warning=abs(ahead) > CLOCKS_APART)

@@ -15,9 +15,15 @@ class ServerConnection(Connection):
     """What databases on servers share: a schema of one's own for run records, bookmarks and tokens."""
 
     bookkeeping_schema: str
+    max_connections: int | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_bookkeeping()
+        if not self.is_open("max_connections") and self.max_connections is not None and self.max_connections < 1:
+            raise self.error("'max_connections' is at least 1", hint="1 reads every table as one stream")
+
+    def _check_bookkeeping(self) -> None:
         if self.is_open("bookkeeping_schema"):
             return
         name = self.bookkeeping_schema
@@ -54,13 +60,6 @@ class PostgresConnection(ServerConnection):
     max_connections: int | None = None
     """Connections that read a large table at the same time; unless given as many as cores, 4 at most."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.is_open("max_connections") or self.max_connections is None:
-            return
-        if self.max_connections < 1:
-            raise self.error("'max_connections' is at least 1", hint="1 reads every table as one stream")
-
 
 @dataclass(frozen=True, repr=False)
 class MySQLConnection(ServerConnection):
@@ -82,3 +81,5 @@ class MySQLConnection(ServerConnection):
     """Send rows by LOAD DATA LOCAL INFILE where the server allows it; off for servers that you do not trust."""
     bookkeeping_schema: str = "ematix_flow"
     """The database of run records, bookmarks and tokens; made by the first run where it is missing."""
+    max_connections: int | None = None
+    """Connections that read a large table at the same time; unless given as many as cores, 4 at most."""

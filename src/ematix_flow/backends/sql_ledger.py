@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -148,7 +149,7 @@ class SqlLedger(Ledger):
         """Whether a load with this token was committed."""
         if self.backend.columns_in(connection, _ref(self._loads)) is None:
             return False
-        query = self._query(self._loads, ("token",), {"token": token})
+        query = self._query(self._loads, ("token",), {"token": _kept(token)})
         return bool(connection.execute(query).fetchall())
 
     def ended(self, connection: SqlConnection, run_ids: Iterable[str]) -> list[str]:
@@ -170,7 +171,7 @@ class SqlLedger(Ledger):
             connection,
             self._loads,
             {
-                "token": token.token,
+                "token": _kept(token.token),
                 "pipeline_name": token.pipeline,
                 "run_id": token.run_id,
                 "target_schema": token.target.schema,
@@ -318,6 +319,17 @@ class SqlLedger(Ledger):
 
     def _name(self, table: Table) -> str:
         return self.backend.table_name(_ref(table)).sql(self.backend.dialect.name)
+
+
+def _kept(token: str) -> str:
+    """The token as the table keeps it: a long one by its beginning and its hash, because a key has a bound."""
+    if len(token) <= _LONGEST_TOKEN:
+        return token
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    return f"{token[: _LONGEST_TOKEN - len(digest) - 1]} {digest}"
+
+
+_LONGEST_TOKEN = 255
 
 
 def _ref(table: Table) -> TableRef:

@@ -67,23 +67,30 @@ class Incoming:
     def _whereabouts(self, column: Column, message: str) -> str:
         """The keys of up to three rows with the value that the message ends with; nothing where that finds none."""
         keys = [each.name for each in self.plan.transform.columns if each.primary_key and each.name in self.names]
-        found = re.search(r"does not fit .+?: (.*)$", message.partition("\n")[0])
-        if found is None or not keys or column.name not in self.names:
+        condition, most = self._condition(column, message)
+        if condition is None or not keys or column.name not in self.names:
             return ""
-        text, quote = self.dialect.type_name(Text()), self.dialect.quote
-        shown = ", ".join(f"CAST({quote(key)} AS {text})" for key in keys)
-        # Some systems put a text into quotes.
-        values = {found[1], re.sub(r"""^(['"])(.*)\1$""", r"\2", found[1])}
-        listed = ", ".join(exp.Literal.string(value).sql(self.dialect.name) for value in sorted(values))
-        condition = f"CAST({quote(column.name)} AS {text}) IN ({listed})"
+        shown = [self.dialect.text(exp.column(name, quoted=True), Text()) for name in (column.name, *keys)]
+        listed = ", ".join(each.sql(self.dialect.name) for each in shown)
+        source = f"({self.source_sql}\n) AS {self.dialect.quote(SOURCE)}"
         try:
-            rows = self.evaluate(
-                f"SELECT {shown} FROM ({self.source_sql}\n) AS {quote(SOURCE)} WHERE {condition} LIMIT 3"
-            )
+            rows = self.evaluate(f"SELECT {listed} FROM {source} WHERE {condition.sql(self.dialect.name)} LIMIT {most}")
         except BackendError:
             return ""
-        places = [", ".join(f"{key}={value}" for key, value in zip(keys, row, strict=True)) for row in rows]
-        return f" ({'; '.join(places)})" if places else ""
+        places = [", ".join(f"{key}={value}" for key, value in zip(keys, row[1:], strict=True)) for row in rows]
+        value = "" if not rows or str(rows[0][0]) in message else f": {_short(str(rows[0][0]))}"
+        return f"{value} ({'; '.join(places)})" if places else ""
+
+    def _condition(self, column: Column, message: str) -> tuple[exp.Expr | None, int]:
+        """What finds the rows of a value that does not fit, and how many of them to look for."""
+        value = exp.column(column.name, quoted=True)
+        found = re.search(r"does not fit .+?: (.*)$", message.partition("\n")[0])
+        if found is None:
+            # A normalizer may have made another value of it, so that only the message could say which.
+            return None if column.normalizers else self.dialect.misses(value, column.type), 1
+        # Some systems put a text into quotes.
+        values = {found[1], re.sub(r"""^(['"])(.*)\1$""", r"\2", found[1])}
+        return self.dialect.text(value, Text()).isin(*sorted(values)), 3
 
     def _complaint(self, columns: Sequence[Column]) -> str | None:
         """What the system says when it must give these columns; None where it gives them."""
@@ -97,6 +104,10 @@ class Incoming:
         except BackendError as error:
             return error.message
         return None
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 80 else f"{value[:80]}…"
 
 
 def pushed_rows(plan: Plan, target: Backend, bookmark: Bookmark | None, *, once: bool) -> Incoming:

@@ -113,7 +113,7 @@ class _Execution:
                 run = replace(run, bookmark_before=self.bookmark.value if self.bookmark else None)
                 result = self._load(run)
         except BaseException as error:
-            if isinstance(error, BackendError):
+            if isinstance(error, BackendError | CheckError):
                 self._place(error)
             self._fail(run, error)
             raise
@@ -308,7 +308,7 @@ class _Execution:
             owner=current_owner(),
         )
 
-    def _place(self, error: BackendError) -> None:
+    def _place(self, error: BackendError | CheckError) -> None:
         """A system knows neither the pipeline it works for nor where that was declared."""
         if error.declared_at is None:
             error.declared_at = self.pipeline.declared_at
