@@ -5,7 +5,7 @@ BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 
 PYTEST := $(BIN)/python -m pytest
-LANES  := -n 2 --dist loadgroup
+LANES  := -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench docs lock clean java

@@ -34,6 +34,16 @@ def _clean_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _no_secrets_of_others() -> Iterator[None]:
+    """What one test hides, another one may show."""
+    from ematix_flow.spec import redaction
+
+    known = redaction._known.copy()
+    yield
+    redaction._known.intersection_update(known)
+
+
 @pytest.fixture(scope="session")
 def session() -> Iterator[Callable[[], SparkSession]]:
     """Gives the Spark session that all tests of this process share; the first call starts it."""

@@ -22,6 +22,7 @@ from tests.backends.lab import Lab, Lane, Route, read_table
 from tests.backends.watch import watch_statements
 from tests.servers import Postgres, empty_mysql, empty_postgres
 
+pytestmark = pytest.mark.xdist_group("crash")  # the program that kills is loaded once
 ROOT = Path(__file__).parents[2]
 INTERRUPTED = "interrupted"
 

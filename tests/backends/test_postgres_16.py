@@ -22,7 +22,7 @@ from tests.servers import empty_postgres
 from tests.strategies.engines import REFUSALS, Engine
 from tests.strategies.test_dialects import FITS
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.xdist_group("postgres 16")]  # one server is enough
 
 OLDER = replace(
     BY_NAME["postgres"], connect=lambda name, _: PostgresConnection(name, empty_postgres(f"older_{name}", 16))

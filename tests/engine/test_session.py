@@ -25,7 +25,8 @@ from ematix_flow.engine import session
 from ematix_flow.engine.session import *
 
 def options(**given):
-    return SessionOptions(**{"cache_dir": Path(os.environ["CACHE"]), "master": "local[2]", "archive": False, **given})
+    return SessionOptions(**{"cache_dir": Path(os.environ["CACHE"]), "master": "local[2]", "archive": False,
+        "fast_start": True, **given})
 """
 
 
@@ -91,6 +92,7 @@ print(json.dumps({
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("usual process")  # which is started once
 class TestAUsualProcess:
     """One process, from the first session to the end."""
 

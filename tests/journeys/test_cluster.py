@@ -17,7 +17,8 @@ from tests.journeys.cluster_run import PARTITIONS, ROWS
 from tests.servers import empty_mysql, empty_postgres
 from tests.spark_cluster import SparkCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.server]
+# One process runs all of them: the cluster is started once.
+pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.xdist_group("cluster")]
 
 PASSWORD = "Qm7-whisper"
 
