@@ -70,7 +70,7 @@ class MySQLBackend(ServerBackend):
         return session
 
     def ping(self) -> str:
-        with self.session() as connection:
+        with self.session(patient=False) as connection:
             version, database = connection.execute("SELECT VERSION(), DATABASE()").fetchall()[0]
         product = "MariaDB" if "MariaDB" in str(version) else "MySQL"
         return f"{product} {str(version).partition('-')[0]}, database {database}"
@@ -148,7 +148,7 @@ class MySQLBackend(ServerBackend):
         columns = self.result_columns(described, ())
         pymysql = optional("pymysql", extra="mysql")
         with self._translated():
-            driver = open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor)
+            driver = self.patiently(lambda: open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor))
             with closing(MySQLSession(driver, self.connection)), closing(driver.cursor()) as cursor:
                 cursor.execute(carried_sql(columns, self.dialect, sql))
                 copy_out(cursor, folder / "rows.parquet", columns, self.dialect, self.workshop.tally("reading"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from sqlglot import exp
 
-from ..errors import BackendError, ConfigError, ConflictError, ConnectError, FlowError, UnsupportedError
+from ..errors import ConfigError, FlowError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
@@ -26,6 +26,7 @@ from .postgres_change import PostgresSpelling, going_to_each, is_alone, is_few
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_cut import Limits, find_cut
 from .postgres_dialect import PostgresDialect
+from .postgres_errors import in_our_words
 from .postgres_facts import facts_of
 from .postgres_functions import needed
 from .postgres_read import read_cut
@@ -81,7 +82,7 @@ class PostgresBackend(ServerBackend):
         return "; ".join([*settings, _LOOKUPS])
 
     def ping(self) -> str:
-        with self.session() as connection:
+        with self.session(patient=False) as connection:
             version, database = connection.execute(
                 "SELECT current_setting('server_version'), current_database()"
             ).fetchall()[0]
@@ -127,28 +128,7 @@ class PostgresBackend(ServerBackend):
         return tuple(errors)
 
     def translate(self, error: Exception) -> FlowError:
-        where = f"connection {self.connection.name!r} (postgres)"
-        diagnosis = getattr(error, "diag", None)
-        if getattr(error, "_pgconn", None) is not None:
-            error._pgconn = None  # type: ignore[attr-defined]  # it shows the password to whoever looks into the cause
-        code = str(getattr(error, "sqlstate", None) or "")
-        lines = [str(error).partition("\n\nQuery was:")[0].strip()]
-        if diagnosis is not None and diagnosis.message_primary:
-            lines = [diagnosis.message_primary]
-            lines += [str(diagnosis.message_detail)] if diagnosis.message_detail else []
-            lines += re.findall(r"^LINE \d+: .*$", str(error), re.MULTILINE)
-        text = f"{where}: {'. '.join(line.rstrip('.') for line in lines)}"
-        # What somebody else makes at the same moment is missing for us, and yet we cannot make it.
-        made_twice = code == "23505" and diagnosis is not None and diagnosis.schema_name == "pg_catalog"
-        if made_twice or code in ("40001", "40P01", "55P03"):
-            return ConflictError(text, hint="another transaction was in the way; run again")
-        if code.startswith(("08", "28", "3D", "53", "57")) or (not code and _is_lost(error)):
-            hint = "check the URL, that the server runs, and that this user may connect"
-            if code == "57014":
-                hint = "run again, or let a statement take longer: statement_timeout= of the connection"
-            return ConnectError(text, hint=hint, declared_at=self.connection.declared_at)
-        kind = UnsupportedError if code == "0A000" else BackendError
-        return kind(text, hint=diagnosis.message_hint if diagnosis is not None else None)
+        return in_our_words(error, self.connection)
 
     def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
         name = self._text(self.relation_sql(table))
@@ -280,7 +260,7 @@ class PostgresBackend(ServerBackend):
 
     def send(self, sql: str) -> Iterator[bytes]:
         """The rows of a query as binary COPY, in large pieces, from one connection of its own."""
-        opened: Any = self.connect()
+        opened: Any = self.patiently(self.connect)
         try:
             yield from opened.send(sql)
         except self.driver_errors() as error:
@@ -370,12 +350,6 @@ class PostgresBackend(ServerBackend):
 def _libpq_url(url: str) -> str:
     """The URL as libpq reads it: other tools put the name of a driver behind the scheme."""
     return re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql://", url)
-
-
-def _is_lost(error: Exception) -> bool:
-    """Whether the driver has lost the server, or never had it."""
-    psycopg = optional("psycopg", extra="postgres")
-    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
 
 def _type_name(column: Any) -> str:

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
+from ..errors import FlowError
 from ..spec.place import TableRef
 from ..spec.run import Commit
 from ..spec.table import Table
 from ..types import ColumnType
 from .arrow_files import parquet_types
 from .base import Brought, Fact, Frame, Load, Relation
+from .retry import pauses
 from .server_connection import ServerConnection
-from .sql import SqlBackend, SqlConnection, SqlCursor, Waiting
+from .sql import Opened, SqlBackend, SqlConnection, SqlCursor, Waiting
 from .sql_change import BROUGHT
 from .staging import staged
-from .workshop import is_cluster
+from .workshop import Workshop, is_cluster
 
 __all__ = ["ServerBackend", "bookkeeping_fact"]
 
+_LOG = logging.getLogger(__name__)
 _NOTHING: Mapping[str, object] = MappingProxyType({})
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+"""Seconds between tries to connect."""
 
 
 class ServerBackend(SqlBackend):
@@ -40,6 +47,36 @@ class ServerBackend(SqlBackend):
 
     CREATE_STAGING: ClassVar[str] = "CREATE TABLE"
     """Makes a table for the rows of a task of Spark."""
+
+    def __init__(self, connection: ServerConnection, workshop: Workshop) -> None:
+        super().__init__(connection, workshop)
+        self.load_retries = connection.load_retries
+        self._stays_away = False
+
+    def patiently(self, open: Callable[[], Opened]) -> Opened:
+        """What `open` gives, tried again for the connection's `retry_timeout` while the server may come back.
+
+        A server that stayed away for all that time is asked once from then on, until it answers.
+        """
+        seconds = 0 if self._stays_away else self.connection.retry_timeout
+        began = time.monotonic()
+        for tries, pause in enumerate(pauses(FIRST_PAUSE, LONGEST_PAUSE), start=1):
+            try:
+                opened = self.once(open)
+            except FlowError as error:
+                if not error.passing:
+                    raise
+                spent = time.monotonic() - began
+                if spent + pause > seconds:
+                    error.passing, self._stays_away = False, True
+                    error.message += f" (tried {tries} times in {spent:.0f} s)" if tries > 1 else ""
+                    raise
+                _LOG.info("trying again in %.1f s: %s", pause, error.message)
+            else:
+                self._stays_away = False
+                return opened
+            time.sleep(pause)
+        raise AssertionError("pauses never end")
 
     @property
     def bookkeeping_schema(self) -> str:

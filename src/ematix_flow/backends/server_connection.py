@@ -15,6 +15,8 @@ class ServerConnection(Connection):
     """What databases on servers share: a schema of one's own for run records, bookmarks and tokens."""
 
     bookkeeping_schema: str
+    retry_timeout: int
+    load_retries: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,6 +43,10 @@ class PostgresConnection(ServerConnection):
     """`postgres://user:password@host:5432/database`; options of libpq such as `?sslmode=verify-full` are kept."""
     connect_timeout: int = 10
     """Seconds to wait for the server to answer."""
+    retry_timeout: int = 10
+    """Seconds to go on asking a server that refuses connections for a moment; 0 asks once."""
+    load_retries: int = 2
+    """How many more times a run tries a load that a deadlock or a lost connection has stopped."""
     lock_timeout: int = 60
     """Seconds to wait for a lock that somebody else holds; 0 waits for ever."""
     statement_timeout: int = 0
@@ -74,6 +80,10 @@ class MySQLConnection(ServerConnection):
     """`mysql://user:password@host:3306/database`; behind it options of TLS such as `?ssl_ca=/path/ca.pem`."""
     connect_timeout: int = 10
     """Seconds to wait for the server to answer."""
+    retry_timeout: int = 10
+    """Seconds to go on asking a server that refuses connections for a moment; 0 asks once."""
+    load_retries: int = 2
+    """How many more times a run tries a load that a deadlock or a lost connection has stopped."""
     lock_timeout: int = 60
     """Seconds to wait for a lock that somebody else holds; 0 waits for ever."""
     statement_timeout: int = 0

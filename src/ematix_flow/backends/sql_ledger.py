@@ -136,7 +136,13 @@ class SqlLedger(Ledger):
 
     def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:
         """Records, newest first."""
-        where = {} if pipeline is None else {"pipeline_name": pipeline}
+        return self._runs({} if pipeline is None else {"pipeline_name": pipeline}, limit)
+
+    def find(self, run: Run) -> Run | None:
+        """What is recorded of a run, however long ago it was."""
+        return next(iter(self._runs({"run_id": run.run_id}, 1)), None)
+
+    def _runs(self, where: Mapping[str, object], limit: int) -> list[Run]:
         # A table that an older version made has fewer columns until the next run adds them.
         actual = self.backend.columns(_ref(self._history))
         names = [name for name in self._history.column_names if actual is not None and name in actual.column_names]
