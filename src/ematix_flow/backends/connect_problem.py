@@ -64,10 +64,7 @@ _SAID = (
     (r"closed the connection unexpectedly|SSL connection has been closed|EOF detected|unexpected eof", LOST),
     (r"certificate required|valid client certificate|alert (unknown ca|certificate|bad certificate)", CLIENT),
     (r"does not match host name|Hostname mismatch|IP address mismatch", MISNAMED),
-    (
-        r"(certificate|private key) file|could not (load|read) .*(certificate|key)|No such file.*\.(pem|crt|key)",
-        NO_FILE,
-    ),
+    (r"(certificate|private key) file|could not (load|read) .*(certificate|key)|\[X509|\[PEM", NO_FILE),
     (r"certificate verify failed|self[- ]signed certificate", UNTRUSTED),
     (r"(does not|doesn.t) support (SSL|secure|TLS)|SSL is required|SSL was required", NO_TLS),
     (r"SSL error|\[SSL|TLS|sslmode", TLS),
