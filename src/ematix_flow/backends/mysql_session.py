@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from ..errors import BackendError, ConfigError, nearest
+from ..errors import BackendError, ConfigError
 from ..spec.place import TableRef
 from .base import SchemaChange
 from .mysql_copy import field_kind
@@ -256,12 +256,6 @@ def _parts(connection: MySQLConnection) -> SplitResult:
 
 def _tls(connection: MySQLConnection, given: Mapping[str, str]) -> dict[str, object]:
     for name in given:
-        if name not in _TLS:
-            raise ConfigError(
-                f"connection {connection.name!r}: the URL has the option {name!r}, which is unknown",
-                hint=nearest("option", name, _TLS),
-                declared_at=connection.declared_at,
-            )
         if name.startswith("ssl_") and "verify" not in name and not Path(given[name]).is_file():
             raise ConfigError(
                 f"connection {connection.name!r}: {name} of the URL names {given[name]!r}, which is no file",
@@ -275,6 +269,3 @@ def _tls(connection: MySQLConnection, given: Mapping[str, str]) -> dict[str, obj
     }
     # Who names an authority wants it asked; the driver alone would encrypt and trust anybody.
     return {"ssl_verify_cert": True, **chosen} if "ssl_ca" in chosen else chosen
-
-
-_TLS = ("ssl_ca", "ssl_cert", "ssl_key", "ssl_verify_cert", "ssl_verify_identity", "charset")

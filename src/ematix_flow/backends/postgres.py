@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from .postgres_session import PostgresSession
 from .progress import Tally
 from .server import ServerBackend
 from .server_connection import PostgresConnection
+from .server_url import url_options
 from .sql import SqlConnection, Waiting
 from .sql_change import STAGED, Spelling
 from .sql_connection import Translated
@@ -65,12 +67,7 @@ class PostgresBackend(ServerBackend):
 
     def connect(self) -> SqlConnection:
         psycopg = optional("psycopg", extra="postgres")
-        opened = psycopg.connect(
-            _libpq_url(self.connection.url),
-            autocommit=True,
-            connect_timeout=self.connection.connect_timeout,
-            application_name=self.connection.application_name,
-        )
+        opened = psycopg.connect(_libpq_url(self.connection.url), autocommit=True, **self._beside_url())
         return PostgresSession(opened, self._settings())
 
     def _settings(self) -> str:
@@ -216,10 +213,14 @@ class PostgresBackend(ServerBackend):
     def _conninfo(self) -> str:
         """The URL with what `connect` says beside it, in the form that every driver of libpq takes."""
         conninfo = optional("psycopg.conninfo", extra="postgres")
-        timeout, name = self.connection.connect_timeout, self.connection.application_name
-        return str(
-            conninfo.make_conninfo(_libpq_url(self.connection.url), connect_timeout=timeout, application_name=name)
-        )
+        return str(conninfo.make_conninfo(_libpq_url(self.connection.url), **self._beside_url()))
+
+    def _beside_url(self) -> dict[str, Any]:
+        """Fields that libpq takes; where one was left as it is, the URL may say otherwise."""
+        said = url_options(self.connection.url)
+        names = {each.name: each.default for each in fields(self.connection)}
+        given = {name: getattr(self.connection, name) for name in ("connect_timeout", "application_name")}
+        return {name: value for name, value in given.items() if name not in said or value != names[name]}
 
     def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["TABLE"]:
         columns, kept = self.staging_columns(table, self._names(staged))
