@@ -309,6 +309,10 @@ class Backend(ABC):
         """What a person may want to know of the system before loading into it."""
         return ()
 
+    def obstacles(self, table: TableRef) -> Sequence[str]:
+        """What keeps this user from making the table, or the records of its loads, as far as the system tells."""
+        return ()
+
     @abstractmethod
     def read(self, place: Place) -> DataFrame:
         """The rows at `place`, as of now, read once."""

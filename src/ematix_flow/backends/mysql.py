@@ -23,12 +23,12 @@ from .base import Actual, Backend, Capabilities, Fact, Load, Pushed, QueryColumn
 from .mysql_copy import LOAD_FORMAT, batches, rows_of, sent, written
 from .mysql_dialect import MySQLDialect
 from .mysql_errors import in_our_words
-from .mysql_facts import facts_of
+from .mysql_facts import facts_of, schema_state
 from .mysql_rows import carried_sql, copy_out
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
 from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table, refuse_lasting
 from .optional import optional
-from .server import ServerBackend
+from .server import SchemaState, ServerBackend
 from .server_connection import MySQLConnection
 from .sql import SqlConnection, Waiting
 from .sql_change import STAGED, Spelling
@@ -144,14 +144,22 @@ class MySQLBackend(ServerBackend):
                 connection.execute("SET SESSION sql_select_limit = DEFAULT")
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
-        described = connection.execute(f"SELECT * FROM (\n{sql}\n) AS _source LIMIT 0").description or ()
-        columns = self.result_columns(described, ())
+        columns = self.described(connection, sql)
         pymysql = optional("pymysql", extra="mysql")
         with self._translated():
             driver = self.patiently(lambda: open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor))
             with closing(MySQLSession(driver, self.connection)), closing(driver.cursor()) as cursor:
                 cursor.execute(carried_sql(columns, self.dialect, sql))
                 copy_out(cursor, folder / "rows.parquet", columns, self.dialect, self.workshop.tally("reading"))
+
+    def analyse(self, connection: SqlConnection, sql: str) -> None:
+        connection.execute(f"PREPARE _ematix_query FROM {self.dialect.literal(sql, Text()).sql('mysql')}")
+        connection.execute("DEALLOCATE PREPARE _ematix_query")
+
+    def schema_state(self, connection: SqlConnection, schema: str, table: str) -> SchemaState:
+        state = schema_state(connection, schema)
+        is_there = state == "closed" and self.columns_in(connection, TableRef(schema, table)) is not None
+        return "there" if is_there else state
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from ..types import Text
 from .base import Fact
 from .mysql_dialect import MySQLDialect
-from .server import bookkeeping_fact
+from .server import SchemaState, bookkeeping_fact
 from .sql_connection import SqlConnection
 
-__all__ = ["facts_of"]
+__all__ = ["facts_of", "schema_state"]
 
 OLDEST = {"MariaDB": (10, 6, 0), "MySQL": (8, 0, 17)}
 
@@ -26,7 +26,7 @@ def facts_of(connection: SqlConnection, schema: str, *, local_infile: bool) -> S
     facts = [
         _version(str(version)),
         Fact("user", str(user)),
-        _bookkeeping(connection, schema),
+        bookkeeping_fact(schema, schema_state(connection, schema)),
         Fact("encrypted", f"yes, {encrypted}" if encrypted else "no"),
         Fact("rows come in by", "LOAD DATA" if files and local_infile else "INSERT, which is slower"),
     ]
@@ -44,14 +44,15 @@ def _version(text: str) -> Fact:
     return Fact("version", text)
 
 
-def _bookkeeping(connection: SqlConnection, schema: str) -> Fact:
+def schema_state(connection: SqlConnection, schema: str) -> SchemaState:
+    """A database as this user finds it who wants to make a table there."""
     name = MySQLDialect().literal(schema, Text()).sql("mysql")
     there, creates, role = connection.execute(_QUESTION.format(name=name)).fetchall()[0]
     # What a role may do is in none of these lists; the first run will tell.
     allowed = creates or role not in (None, "", "NONE")
     if there:
-        return bookkeeping_fact(schema, "there" if allowed else "closed")
-    return bookkeeping_fact(schema, "missing" if allowed else "forbidden")
+        return "there" if allowed else "closed"
+    return "missing" if allowed else "forbidden"
 
 
 _ME = (

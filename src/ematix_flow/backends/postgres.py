@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from sqlglot import exp
 
-from ..errors import ConfigError, FlowError
+from ..errors import BackendError, ConfigError, FlowError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
@@ -28,12 +28,12 @@ from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_cut import Limits, find_cut
 from .postgres_dialect import PostgresDialect
 from .postgres_errors import in_our_words
-from .postgres_facts import facts_of
+from .postgres_facts import facts_of, schema_state
 from .postgres_functions import needed
 from .postgres_read import read_cut
 from .postgres_session import PostgresSession
 from .progress import Tally
-from .server import ServerBackend
+from .server import SchemaState, ServerBackend
 from .server_connection import PostgresConnection
 from .server_url import url_options
 from .sql import SqlConnection, Waiting
@@ -162,13 +162,27 @@ class PostgresBackend(ServerBackend):
     def query(self, sql: str, max_rows: int | None = None) -> QueryResult:
         """The rows of a query; the server stops where nobody asked for more, because the driver takes all it gives."""
         check_query(sql, self.dialect.name)
-        if max_rows is not None:
-            sql = f"SELECT * FROM ({self.user_sql(sql)}\n) AS _source LIMIT {max_rows + 1}"
-        return super().query(sql, max_rows)
+        if max_rows is None:
+            return super().query(sql)
+        own = self.user_sql(sql)
+        with self.session() as connection:
+            try:
+                cursor = connection.execute(f"SELECT * FROM (\n{own}\n) AS _source LIMIT {max_rows + 1}")
+            except BackendError as error:
+                raise self.plain_problem(connection, own, error) from error
+            rows = cursor.fetchall()
+            columns = self.result_columns(cursor.description or (), rows)
+        return QueryResult(columns, rows[:max_rows], truncated=len(rows) > max_rows)
+
+    def analyse(self, connection: SqlConnection, sql: str) -> None:
+        driver: Any = cast("Translated", connection).driver
+        self.once(lambda: driver.analyse(sql))
+
+    def schema_state(self, connection: SqlConnection, schema: str, table: str) -> SchemaState:
+        return schema_state(connection, schema, table)
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
-        described = connection.execute(f"SELECT * FROM ({sql}\n) AS _source LIMIT 0").description or ()
-        columns = self.result_columns(described, ())
+        columns = self.described(connection, sql)
         cut = find_cut(connection, sql, self.read_limits())
         parts = (sql,) if cut is None else cut.parts
         names = ["rows.parquet"] if cut is None else [f"rows-{part:05}.parquet" for part in range(len(parts))]

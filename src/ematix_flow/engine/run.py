@@ -348,7 +348,7 @@ class _Execution:
         """A system knows neither the pipeline it works for nor where that was declared."""
         if error.declared_at is None:
             error.declared_at = self.pipeline.declared_at
-        if self.pipeline.name not in error.message:
+        if repr(self.pipeline.name) not in error.message:
             error.message = f"pipeline {self.pipeline.name!r}: {error.message}"
 
     def _fail(self, run: Run, error: BaseException) -> None:
