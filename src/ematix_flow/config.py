@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Self
 
 from .errors import ConfigError, ConnectionLookupError, nearest
 from .spec.found import Found, found_in_file, place_text
-from .spec.redaction import redact
+from .spec.origin import Origin
+from .spec.redaction import redact, redact_url
 from .spec.registry import Registry, active
 from .spec.toml_file import TomlFile, read_toml
 from .spec.variables import dsn_names, dsn_variables, typed_variables
@@ -183,7 +184,12 @@ def find_connection(
     name: str = "default", *, url: str | None = None, registry: Registry | None = None, cwd: Path | None = None
 ) -> Found:
     """The connection of that name: from `url`, the environment, the project's file, the user's file, or code."""
-    found = Found(name, "keyword url", url, final=True) if url is not None else _look_up(name, registry, cwd)
+    if url is not None:
+        # Nobody has named it: errors call it by its address.
+        shown = redact_url(url).partition("?")[0] if name == "default" and "://" in url else name
+        found = Found(shown, "keyword url", url, final=True)
+    else:
+        found = _look_up(name, registry, cwd)
     _ = found.connection  # a wrong declaration is an error now, not when somebody looks at it
     return found
 
@@ -268,7 +274,8 @@ def _merged(registry: Registry | None, cwd: Path | None, *asked: str) -> dict[st
 
 def _from_environment(name: str) -> Found:
     variable = next(each for each in dsn_variables(name) if os.environ.get(each))
-    return Found(name, f"environment variable {variable}", os.environ[variable], final=True)
+    origin = f"environment variable {variable}"
+    return Found(name, origin, os.environ[variable], Origin(origin), final=True)
 
 
 def _declared(registry: Registry | None, cwd: Path | None) -> dict[str, Found]:

@@ -13,6 +13,7 @@
     │   └── SecretError (KeyError)         a ``${…}`` reference cannot be filled
     ├── BackendError (ValueError)          a system refused
     │   ├── ConnectError                   it could not be reached (transient)
+    │   │   └── RefusedError               it is there and lets us not in
     │   ├── ConflictError                  somebody else wrote first (transient)
     │   └── DriftError                     a table differs from its declaration
     ├── RunError                           a run could not finish
@@ -26,7 +27,8 @@
     └── MissingExtraError (ImportError)    an optional package is not installed
 
 Each error has a stable ``code`` (an anchor in ``docs/errors.md``), a ``message``, an optional ``hint`` that says what
-to do next, an optional ``declared_at`` place, and ``transient``, which alone decides whether a retry can help.
+to do next, an optional ``declared_at`` place, ``transient``, which says whether a retry can help, and ``passing``: it
+can help within moments, so that a run tries again by itself.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ __all__ = [
     "MissingExtraError",
     "MissingSourceError",
     "PartialRunError",
+    "RefusedError",
     "RunError",
     "SecretError",
     "SessionError",
@@ -69,6 +72,8 @@ class FlowError(Exception):
 
     code: ClassVar[str] = "flow"
     transient: ClassVar[bool] = False
+    passing: bool = False
+    """Whether the cause may be gone in a moment: a run tries again by itself."""
 
     def __init__(self, message: str, *, hint: str | None = None, declared_at: object | None = None) -> None:
         from .spec.redaction import without_secrets  # only when something went wrong
@@ -174,11 +179,19 @@ class ConnectError(BackendError):
     transient = True
 
 
+class RefusedError(ConnectError):
+    """A system is there and lets us not in: a wrong password, no such database, a certificate that is not trusted."""
+
+    code = "backend.refused"
+    transient = False
+
+
 class ConflictError(BackendError):
     """Somebody else wrote to the same place first."""
 
     code = "backend.conflict"
     transient = True
+    passing = True
 
 
 class DriftError(BackendError):

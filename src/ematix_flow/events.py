@@ -7,7 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = ["Bus", "Event", "Listener", "RunFinished", "RunStarted", "StepFinished", "StepProgress", "StepStarted"]
+__all__ = [
+    "Bus",
+    "Event",
+    "Listener",
+    "RunFinished",
+    "RunRetried",
+    "RunStarted",
+    "StepFinished",
+    "StepProgress",
+    "StepStarted",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +66,19 @@ class StepFinished(Event):
     """A step of the plan ended well."""
 
     step: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRetried(Event):
+    """Something passing has stopped the load; the run pauses and tries it again, with the same token."""
+
+    attempt: int
+    """Which try comes next: 2 is the first one after the failure."""
+    attempts: int
+    """How many tries there are at most."""
+    pause: float
+    """Seconds until then."""
+    error: str
 
 
 @dataclass(frozen=True, kw_only=True)

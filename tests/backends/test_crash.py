@@ -148,6 +148,10 @@ class Stopper:
                 self.server.stop("immediate")
 
 
+ONCE = {"retry_timeout": 0, "load_retries": 0}
+"""Fields of a connection whose loads are not tried again: what a fault leaves is to be seen."""
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
     """A server that nobody else uses."""
@@ -173,7 +177,7 @@ def test_a_server_may_fall_in_the_middle_of_a_load(
     url = f"{server.url()}?options=-csynchronous_commit%3Don"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS shop, raw, ematix_flow CASCADE")
-    system = replace(BY_NAME["postgres"], connect=lambda name, _: PostgresConnection(name, url))
+    system = replace(BY_NAME["postgres"], connect=lambda name, _: PostgresConnection(name, url, **ONCE))
     lab = Lab(Lane(system, path), tmp_path, no_spark, mode=mode)
     lab("id | v", "1 | a", "2 | b", at="09:00")
     before = lab.table()

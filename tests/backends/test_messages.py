@@ -30,6 +30,30 @@ def test_a_mapped_column_moves_no_line(lab: Lab, line: int) -> None:
         lab.run(sql=QUERIES[line], mode="append", column_map={"id": "range"})
 
 
+SERVERS = {
+    "SELECT 1 AS id,\n  2 AS n\nFROM no_such_table": {
+        "postgres": "LINE 3: FROM no_such",
+        "mysql": "no_such_table' doesn",
+    },
+    "SELECT id FRM rows_of": {"postgres": "LINE 1: SELECT id FRM rows_of", "mysql": "near 'rows_of' at line 1"},
+    "SELECT 1 AS id,\n  (2": {"postgres": "LINE 2:   (2", "mysql": "near '' at line 2"},
+    "SELECT 1 AS id; SELECT 2": dict.fromkeys(("postgres", "mysql"), "the query holds several statements"),
+    "DELETE FROM shop.customer": dict.fromkeys(("postgres", "mysql"), "a statement that changes something"),
+}
+
+
+@only(lambda lane: lane.system.name in ("postgres", "mysql") and lane.path == "pushed")
+def test_a_server_speaks_of_the_users_own_query_and_of_nothing_around_it(lab: Lab) -> None:
+    lab.types = {"id": BigInt()}
+    for sql, said in SERVERS.items():
+        for ask in (lambda sql=sql: lab.run(sql=sql, mode="append"), lambda sql=sql: lab.target.query_columns(sql)):
+            with pytest.raises(BackendError) as caught:
+                ask()
+            assert said[lab.lane.system.name] in caught.value.message
+            assert "_source" not in str(caught.value)
+    assert "pipeline 'load_customers'" in lab.runs()[0].error  # type: ignore[operator]
+
+
 def _is_plain(lane: Lane) -> bool:
     return lane.system.name in ("duckdb_memory", "sqlite", "memory") or _is_server(lane)
 

@@ -106,6 +106,7 @@ def test_triggers_hear_of_what_happens_and_of_nothing_else(load: Lab) -> None:
 
 @pytest.mark.parametrize("rival", ["UPDATE shop.customer SET v = 'theirs' WHERE id = 2", "DELETE FROM shop.customer"])
 def test_a_row_that_somebody_else_changes_meanwhile_is_a_conflict(load: Lab, rival: str) -> None:
+    load.target.load_retries = 0
     watch_statements(load, Meanwhile("UPDATE", lambda: execute(load, rival)))
     with pytest.raises(ConflictError, match="somebody else changed"):
         load(HEADER, "1 | a", "2 | B", "3 | NULL", "4 | d", handle_deletes="hard")

@@ -140,14 +140,14 @@ def test_declared_tables_may_be_ensured_at_once(url: str) -> None:
     assert select(url, "SELECT COUNT(*) FROM mart.ensured") == [(0,)]
 
 
-def test_a_schema_that_somebody_else_makes_meanwhile_is_a_conflict_and_the_next_run_uses_it(url: str) -> None:
+def test_a_schema_that_somebody_else_makes_meanwhile_is_used_by_the_next_try(url: str) -> None:
     with psycopg.connect(url) as other, opened(url) as project, ThreadPoolExecutor(1) as pool:
         other.execute("CREATE SCHEMA mart")
         loading = pool.submit(load, project)
         wait_for_a_waiting_load(url)
         other.commit()
-        assert isinstance(loading.result(), ConflictError)
-        assert load(project)["status"] == "success"  # type: ignore[index]
+        assert loading.result()["status"] == "success"  # type: ignore[index]
+        assert [run.status for run in project.runs()] == ["success"]
 
 
 def test_existing_schemas_are_enough_for_a_user_who_may_create_none(url: str) -> None:
@@ -169,7 +169,7 @@ def test_a_lock_that_nobody_lets_go_of_is_a_conflict_after_its_time(url: str) ->
                 other.execute(taken)
                 given = load(project, note="b")
                 assert isinstance(given, ConflictError)
-                assert "run again" in str(given.hint)
+                assert ("run again" in str(given.hint), given.passing) == (True, False)
         assert select(url, "SELECT note FROM mart.orders") == [("a",)]
         assert [run.status for run in project.runs()] == ["failed", "failed", "success"]
         assert load(project, note="b")["rows_updated"] == 1  # type: ignore[index]
@@ -187,7 +187,7 @@ def test_a_statement_that_takes_too_long_is_cancelled_and_may_be_tried_again(url
 
 
 def test_a_deadlock_is_a_conflict_and_leaves_nothing(url: str) -> None:
-    with opened(url) as project:
+    with opened(url, load_retries=0) as project:
         load(project)
         with psycopg.connect(url) as other, ThreadPoolExecutor(1) as pool:
             # Only the load looks for deadlocks, so that it is the one that gives way.

@@ -76,7 +76,8 @@ class ServerFell(Fault):
     """The server is killed before a statement of the load, and started again afterwards."""
 
     def strike(self, stage: Stage) -> Strike:
-        driver = stage.start(pause=stage.dice.randrange(1, CHANGES))
+        # It is not to wait for the server, which comes back when the load has ended.
+        driver = stage.start(pause=stage.dice.randrange(1, CHANGES), retry_timeout=0, load_retries=0)
         moment = driver.wait()
         if moment is not None:
             stage.database.fall()

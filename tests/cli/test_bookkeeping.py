@@ -86,10 +86,11 @@ def test_a_user_who_may_create_no_schema_keeps_books_in_one_that_is_given(
     lines = flow("connections", "check", "shop").stdout.splitlines()
     (told,) = [line for line in lines if line.startswith("  bookkeeping: ematix_flow is missing")]
     assert told.endswith("bookkeeping_schema= of the connection (warning)")
-    refused = flow("run", "orders")
-    assert refused.exit_code != 0
+    refused, foreseen = flow("run", "orders"), flow("validate", "orders")
+    assert (refused.exit_code, foreseen.exit_code) != (0, 0)
     assert "'ematix_flow'" in refused.stderr
     assert "bookkeeping_schema=" in refused.stderr
+    assert "bookkeeping_schema= of the connection" in foreseen.output
 
     declare("audit")
     assert "  bookkeeping: in audit" in flow("connections", "check", "shop").stdout.splitlines()
@@ -105,6 +106,32 @@ def test_a_user_who_may_create_no_schema_keeps_books_in_one_that_is_given(
 
 
 @pytest.mark.server
+def test_a_schema_that_may_not_be_made_is_foreseen_and_named(
+    flow: Flow, declare: Callable[[str | None], None], empty_folder: Path
+) -> None:
+    declare("audit")
+    (empty_folder / "loads.py").write_text(PIPELINES.replace('schema="mart"', 'schema="vault"'))
+    foreseen, refused = flow("validate", "orders"), flow("run", "orders")
+    assert "schema 'vault' is missing, and this user may not make it" in foreseen.output
+    assert "pipeline 'orders': schema 'vault' could not be made for table vault.orders" in refused.stderr
+    assert "create the schema and let this user make tables in it" in refused.stderr
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("declare", ["narrow_postgres"], indirect=True)
+def test_books_that_their_user_may_not_open_are_told_with_the_option(
+    flow: Flow, narrow_postgres: str, declare: Callable[[str | None], None]
+) -> None:
+    declare("closed")
+    with psycopg.connect(narrow_postgres.replace("bookkeeper@", "postgres@"), autocommit=True) as admin:
+        admin.execute("CREATE SCHEMA closed CREATE TABLE run_history (run_id uuid)")
+    for call in (("run", "orders"), ("runs", "list"), ("validate", "orders")):
+        said = flow(*call).output
+        assert "closed" in said
+        assert "bookkeeping_schema= of the connection" in said
+
+
+@pytest.mark.server
 def test_a_schema_that_its_user_may_not_fill_is_told(flow: Flow, declare: Callable[[str | None], None]) -> None:
     declare("information_schema")
     assert "may not make tables in information_schema" in flow("connections", "check", "shop").stdout
@@ -117,5 +144,5 @@ def test_a_schema_that_its_user_may_not_fill_is_told(flow: Flow, declare: Callab
 @pytest.mark.parametrize("kind", [PostgresConnection, MySQLConnection])
 def test_a_schema_needs_a_name(kind: type[PostgresConnection | MySQLConnection], name: str) -> None:
     with pytest.raises(SpecError, match="'bookkeeping_schema' cannot be"):
-        kind("shop", "x://y/z", bookkeeping_schema=name)
-    assert kind("shop", "x://y/z", bookkeeping_schema="${BOOKS}").bookkeeping_schema == "${BOOKS}"
+        kind("shop", f"{kind.kind}://y/z", bookkeeping_schema=name)
+    assert kind("shop", f"{kind.kind}://y/z", bookkeeping_schema="${BOOKS}").bookkeeping_schema == "${BOOKS}"

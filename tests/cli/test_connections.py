@@ -100,6 +100,27 @@ def test_variables_for_single_fields_show_as_the_origin(flow: Flow, monkeypatch:
     assert line == "warehouse  kind=duckdb path=a.duckdb  environment variable EMATIX_FLOW_DUCKDB_WAREHOUSE_PATH"
 
 
+@pytest.mark.usefixtures("project")
+def test_a_value_that_a_variable_overrides_is_shown_once(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMATIX_FLOW_POSTGRES_ELSEWHERE_LOCK_TIMEOUT", "5")
+    line = next(each for each in flow("connections", "list").stdout.splitlines() if each.startswith("elsewhere"))
+    assert "postgres://bob:***@db.example.org/x kind=postgres lock_timeout=5 " in line
+    monkeypatch.setenv("EMATIX_FLOW_POSTGRES_ELSEWHERE_URL", "postgres://eve:hunter2@db2/x")
+    line = next(each for each in flow("connections", "list").stdout.splitlines() if each.startswith("elsewhere"))
+    assert line.count("postgres://") == 1
+    assert "url=postgres://eve:***@db2/x" in line
+
+
+@pytest.mark.usefixtures("empty_folder")
+def test_a_wrong_value_names_the_variable_that_it_came_from(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMATIX_FLOW_DSN_SHOP", "postgres://bob@db/x?sslmod=require&pasword=hunter2")
+    said = flow("connections", "check", "shop").stderr
+    assert "has no option 'sslmod'" in said
+    assert "did you mean 'sslmode'?" in said
+    assert "environment variable EMATIX_FLOW_DSN_SHOP" in said
+    assert "hunter2" not in said + flow("connections", "list").output
+
+
 def test_a_url_after_a_space_is_a_wrong_call_and_is_not_repeated(flow: Flow) -> None:
     result = flow("connections", "set", "shop", "postgres://bob:hunter2@db/x")
     assert result.exit_code == 2

@@ -13,9 +13,9 @@ from ematix_flow.types import JSON, Boolean
 from tests.pipelines.shop import PEOPLE, Archive, Customer, Shop, everywhere
 
 
-def test_a_load_goes_into_the_system_of_the_handle_and_not_of_its_name(shop: Shop) -> None:
+def test_a_load_goes_into_the_system_of_the_handle_which_is_not_called_default(shop: Shop) -> None:
     with connect(url=shop.elsewhere()) as elsewhere:
-        assert elsewhere.name == "default"
+        assert elsewhere.name != "default"
         sync(target=Customer, source=PEOPLE, target_connection=elsewhere)
         assert elsewhere.fetch_scalar_int("SELECT COUNT(*) FROM main.customer") == 2
     assert shop.is_untouched()

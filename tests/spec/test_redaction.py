@@ -48,9 +48,12 @@ PARTNERS = {
 
 def fields_with(kind: str, field: str, secret: str) -> dict[str, object]:
     """The fields of a connection whose `field` holds `secret`: whole, or as the password of a URL."""
-    value = (
-        secret if is_secret(field) else f"http://ada:{quote(secret, safe='')}@h/db?password={quote(secret, safe='')}"
+    password = quote(secret, safe="")
+    # Servers know their own schemes and options only.
+    begin, end = {"postgres": ("postgres", "?password="), "mysql": ("mysql", "?ssl_key=")}.get(
+        kind, ("http", "?token=")
     )
+    value = secret if is_secret(field) else f"{begin}://ada:{password}@h/db{end}{password}"
     return {**FIELDS[kind], **PARTNERS.get(field, {}), field: value}
 
 

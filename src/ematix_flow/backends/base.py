@@ -265,6 +265,10 @@ class Ledger(ABC):
     def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:
         """Records, newest first; empty where nothing was ever recorded."""
 
+    def find(self, run: Run) -> Run | None:
+        """What is recorded of a run; None where nothing is."""
+        return next((each for each in self.runs(pipeline=run.pipeline) if each.run_id == run.run_id), None)
+
 
 class Load(ABC):
     """One unit of work on one table, over the names `incoming` and `target`."""
@@ -295,6 +299,8 @@ class Backend(ABC):
     can: ClassVar[Capabilities]
     jars: ClassVar[tuple[str, ...]] = ()
     """Groups of the jar lock that the Spark session must have before this backend works."""
+    load_retries: int = 0
+    """How many more times a run tries a load that something passing has stopped."""
     dialect: Dialect
     """How queries over `incoming` and `target` are spelled here."""
 
@@ -313,6 +319,10 @@ class Backend(ABC):
 
     def facts(self) -> Sequence[Fact]:
         """What a person may want to know of the system before loading into it."""
+        return ()
+
+    def obstacles(self, table: TableRef) -> Sequence[str]:
+        """What keeps this user from making the table, or the records of its loads, as far as the system tells."""
         return ()
 
     @abstractmethod

@@ -24,12 +24,12 @@ from .mysql_copy import LOAD_FORMAT, batches, rows_of, sent, written
 from .mysql_cut import find_cut
 from .mysql_dialect import MySQLDialect
 from .mysql_errors import in_our_words
-from .mysql_facts import facts_of
+from .mysql_facts import facts_of, schema_state
 from .mysql_read import read_cut, taking
 from .mysql_session import FOR_EVER, STAND_IN, MySQLSession, address, open_driver
 from .mysql_tables import TEXT_KEY, MySQLSpelling, read_table, refuse_lasting
 from .optional import optional
-from .server import ServerBackend
+from .server import SchemaState, ServerBackend
 from .server_connection import MySQLConnection
 from .sql import SqlConnection, Waiting
 from .sql_change import STAGED, Spelling
@@ -71,7 +71,7 @@ class MySQLBackend(ServerBackend):
         return session
 
     def ping(self) -> str:
-        with self.session() as connection:
+        with self.session(patient=False) as connection:
             version, database = connection.execute("SELECT VERSION(), DATABASE()").fetchall()[0]
         product = "MariaDB" if "MariaDB" in str(version) else "MySQL"
         return f"{product} {str(version).partition('-')[0]}, database {database}"
@@ -145,8 +145,7 @@ class MySQLBackend(ServerBackend):
                 connection.execute("SET SESSION sql_select_limit = DEFAULT")
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
-        described = connection.execute(f"SELECT * FROM (\n{sql}\n) AS _source LIMIT 0").description or ()
-        columns = self.result_columns(described, ())
+        columns = self.described(connection, sql)
         cut = find_cut(connection, sql, self.read_limits(), self.dialect)
         with self._translated():
             if cut is not None:
@@ -164,9 +163,18 @@ class MySQLBackend(ServerBackend):
     def reading(self) -> Iterator[Any]:
         """A cursor of a connection of its own, which gives rows as the server sends them."""
         pymysql = optional("pymysql", extra="mysql")
-        driver = open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor)
+        driver = self.patiently(lambda: open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor))
         with closing(MySQLSession(driver, self.connection)), closing(driver.cursor()) as cursor:
             yield cursor
+
+    def analyse(self, connection: SqlConnection, sql: str) -> None:
+        connection.execute(f"PREPARE _ematix_query FROM {self.dialect.literal(sql, Text()).sql('mysql')}")
+        connection.execute("DEALLOCATE PREPARE _ematix_query")
+
+    def schema_state(self, connection: SqlConnection, schema: str, table: str) -> SchemaState:
+        state = schema_state(connection, schema)
+        is_there = state == "closed" and self.columns_in(connection, TableRef(schema, table)) is not None
+        return "there" if is_there else state
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 
 from ..errors import BackendError, ConflictError, ConnectError, FlowError
+from .connect_problem import CLOSED, FULL, LATE, LOGIN, LOST, NO_DATABASE, connect_error, reason_of
 from .mysql_dialect import REFUSAL
 from .server_connection import MySQLConnection
 
 __all__ = ["in_our_words"]
 
 _CONFLICTS = (1050, 1205, 1213, 3572)
+_WAITED = 1205
 _TOO_LONG = (1969, 3024)
 _FORBIDDEN = (1044, 1142, 1143, 1227)
-_UNREACHED = (1040, 1045, 1049, 1053, 1927, 2002, 2003, 2006, 2013, 2055)
+_UNREACHED = {
+    1040: FULL, 1045: LOGIN, 1049: NO_DATABASE, 1053: LATE, 1203: FULL, 1226: FULL, 1927: LOST, 2002: CLOSED,
+    2003: CLOSED, 2006: LOST, 2013: LOST, 2026: None, 2055: LOST, 3159: None,
+}  # fmt: skip
 _REFUSED = (1059, 3057, 4163)
 _MIXED = 1267
 _NAMED = re.compile(r"(?:Identifier name|Incorrect user-level lock name) '(.*)'", re.DOTALL)
@@ -28,10 +33,11 @@ def in_our_words(error: Exception, connection: MySQLConnection, collation: str) 
         return BackendError(f"{where}: {refusal}")
     text = f"{where}: {text}"
     if code in _CONFLICTS:
-        return ConflictError(text, hint="another transaction was in the way; run again")
+        conflict = ConflictError(text, hint="another transaction was in the way; run again")
+        conflict.passing = code != _WAITED  # who has waited for as long as he wanted to does not wait again
+        return conflict
     if code in _UNREACHED:
-        hint = "check the URL, that the server runs, and that this user may connect"
-        return ConnectError(text, hint=hint, declared_at=at)
+        return connect_error(text, reason_of(text) or _UNREACHED[code], connection)
     if code in _TOO_LONG:
         hint = "run again, or let a statement take longer: statement_timeout= of the connection"
         return ConnectError(text, hint=hint, declared_at=at)

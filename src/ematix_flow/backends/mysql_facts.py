@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from ..types import Text
 from .base import Fact
 from .mysql_dialect import MySQLDialect
-from .server import bookkeeping_fact, clock_fact
+from .server import SchemaState, bookkeeping_fact, clock_fact
 from .sql_connection import SqlConnection
 
-__all__ = ["facts_of"]
+__all__ = ["facts_of", "schema_state"]
 
 OLDEST = {"MariaDB": (10, 6, 0), "MySQL": (8, 0, 17)}
 
@@ -33,7 +33,7 @@ def facts_of(connection: SqlConnection, schema: str, *, local_infile: bool) -> S
         _version(str(version)),
         Fact("user", str(user)),
         Fact("may create databases", rights.told("CREATE", "no, only use those that are there", "'%'")),
-        _bookkeeping(connection, schema, rights),
+        bookkeeping_fact(schema, schema_state(connection, schema)),
         _temporary(rights),
         clock_fact(clock.replace(tzinfo=UTC) - middle),
         Fact("encrypted", f"yes, {encrypted}" if encrypted else "no"),
@@ -87,13 +87,14 @@ _ME = (
 )
 
 
-def _bookkeeping(connection: SqlConnection, schema: str, rights: _Rights) -> Fact:
+def schema_state(connection: SqlConnection, schema: str) -> SchemaState:
+    """A database as this user finds it who wants to make a table there."""
     name = MySQLDialect().literal(schema, Text()).sql("mysql")
     found = connection.execute(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {name}").fetchall()
-    allowed = rights.may("CREATE", name)
+    allowed = _Rights(connection).may("CREATE", name)
     if found:
-        return bookkeeping_fact(schema, "there" if allowed else "closed")
-    return bookkeeping_fact(schema, "missing" if allowed else "forbidden")
+        return "there" if allowed else "closed"
+    return "missing" if allowed else "forbidden"
 
 
 def _temporary(rights: _Rights) -> Fact:

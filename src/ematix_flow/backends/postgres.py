@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from sqlglot import exp
 
-from ..errors import BackendError, ConfigError, ConflictError, ConnectError, FlowError, UnsupportedError
+from ..errors import BackendError, ConfigError, FlowError
 from ..spec.place import TableRef
 from ..spec.table import Table
 from ..strategies.base import EVENT_TIME
@@ -25,13 +26,15 @@ from .postgres_change import PostgresSpelling, arbiters, going_to_each, is_alone
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_cut import find_cut
 from .postgres_dialect import PostgresDialect
-from .postgres_facts import facts_of
+from .postgres_errors import in_our_words
+from .postgres_facts import facts_of, schema_state
 from .postgres_functions import needed
 from .postgres_read import read_cut
 from .postgres_session import PostgresSession
 from .progress import Tally
-from .server import ServerBackend
+from .server import SchemaState, ServerBackend
 from .server_connection import PostgresConnection
+from .server_url import url_options
 from .sql import SqlConnection, Waiting
 from .sql_change import STAGED, Spelling
 from .sql_connection import Translated
@@ -63,12 +66,7 @@ class PostgresBackend(ServerBackend):
 
     def connect(self) -> SqlConnection:
         psycopg = optional("psycopg", extra="postgres")
-        opened = psycopg.connect(
-            _libpq_url(self.connection.url),
-            autocommit=True,
-            connect_timeout=self.connection.connect_timeout,
-            application_name=self.connection.application_name,
-        )
+        opened = psycopg.connect(_libpq_url(self.connection.url), autocommit=True, **self._beside_url())
         return PostgresSession(opened, self._settings())
 
     def _settings(self) -> str:
@@ -80,7 +78,7 @@ class PostgresBackend(ServerBackend):
         return "; ".join([*settings, _LOOKUPS])
 
     def ping(self) -> str:
-        with self.session() as connection:
+        with self.session(patient=False) as connection:
             version, database = connection.execute(
                 "SELECT current_setting('server_version'), current_database()"
             ).fetchall()[0]
@@ -126,28 +124,7 @@ class PostgresBackend(ServerBackend):
         return tuple(errors)
 
     def translate(self, error: Exception) -> FlowError:
-        where = f"connection {self.connection.name!r} (postgres)"
-        diagnosis = getattr(error, "diag", None)
-        if getattr(error, "_pgconn", None) is not None:
-            error._pgconn = None  # type: ignore[attr-defined]  # it shows the password to whoever looks into the cause
-        code = str(getattr(error, "sqlstate", None) or "")
-        lines = [str(error).partition("\n\nQuery was:")[0].strip()]
-        if diagnosis is not None and diagnosis.message_primary:
-            lines = [diagnosis.message_primary]
-            lines += [str(diagnosis.message_detail)] if diagnosis.message_detail else []
-            lines += re.findall(r"^LINE \d+: .*$", str(error), re.MULTILINE)
-        text = f"{where}: {'. '.join(line.rstrip('.') for line in lines)}"
-        # What somebody else makes at the same moment is missing for us, and yet we cannot make it.
-        made_twice = code == "23505" and diagnosis is not None and diagnosis.schema_name == "pg_catalog"
-        if made_twice or code in ("40001", "40P01", "55P03"):
-            return ConflictError(text, hint="another transaction was in the way; run again")
-        if code.startswith(("08", "28", "3D", "53", "57")) or (not code and _is_lost(error)):
-            hint = "check the URL, that the server runs, and that this user may connect"
-            if code == "57014":
-                hint = "run again, or let a statement take longer: statement_timeout= of the connection"
-            return ConnectError(text, hint=hint, declared_at=self.connection.declared_at)
-        kind = UnsupportedError if code == "0A000" else BackendError
-        return kind(text, hint=diagnosis.message_hint if diagnosis is not None else None)
+        return in_our_words(error, self.connection)
 
     def columns_in(self, connection: SqlConnection, table: TableRef) -> Actual | None:
         name = self._text(self.relation_sql(table))
@@ -184,13 +161,27 @@ class PostgresBackend(ServerBackend):
     def query(self, sql: str, max_rows: int | None = None) -> QueryResult:
         """The rows of a query; the server stops where nobody asked for more, because the driver takes all it gives."""
         check_query(sql, self.dialect.name)
-        if max_rows is not None:
-            sql = f"SELECT * FROM ({self.user_sql(sql)}\n) AS _source LIMIT {max_rows + 1}"
-        return super().query(sql, max_rows)
+        if max_rows is None:
+            return super().query(sql)
+        own = self.user_sql(sql)
+        with self.session() as connection:
+            try:
+                cursor = connection.execute(f"SELECT * FROM (\n{own}\n) AS _source LIMIT {max_rows + 1}")
+            except BackendError as error:
+                raise self.plain_problem(connection, own, error) from error
+            rows = cursor.fetchall()
+            columns = self.result_columns(cursor.description or (), rows)
+        return QueryResult(columns, rows[:max_rows], truncated=len(rows) > max_rows)
+
+    def analyse(self, connection: SqlConnection, sql: str) -> None:
+        driver: Any = cast("Translated", connection).driver
+        self.once(lambda: driver.analyse(sql))
+
+    def schema_state(self, connection: SqlConnection, schema: str, table: str) -> SchemaState:
+        return schema_state(connection, schema, table)
 
     def export(self, connection: SqlConnection, sql: str, folder: Path) -> None:
-        described = connection.execute(f"SELECT * FROM ({sql}\n) AS _source LIMIT 0").description or ()
-        columns = self.result_columns(described, ())
+        columns = self.described(connection, sql)
         cut = find_cut(connection, sql, self.read_limits())
         parts = (sql,) if cut is None else cut.parts
         names = ["rows.parquet"] if cut is None else [f"rows-{part:05}.parquet" for part in range(len(parts))]
@@ -231,10 +222,14 @@ class PostgresBackend(ServerBackend):
     def _conninfo(self) -> str:
         """The URL with what `connect` says beside it, in the form that every driver of libpq takes."""
         conninfo = optional("psycopg.conninfo", extra="postgres")
-        timeout, name = self.connection.connect_timeout, self.connection.application_name
-        return str(
-            conninfo.make_conninfo(_libpq_url(self.connection.url), connect_timeout=timeout, application_name=name)
-        )
+        return str(conninfo.make_conninfo(_libpq_url(self.connection.url), **self._beside_url()))
+
+    def _beside_url(self) -> dict[str, Any]:
+        """Fields that libpq takes; where one was left as it is, the URL may say otherwise."""
+        said = url_options(self.connection.url)
+        names = {each.name: each.default for each in fields(self.connection)}
+        given = {name: getattr(self.connection, name) for name in ("connect_timeout", "application_name")}
+        return {name: value for name, value in given.items() if name not in said or value != names[name]}
 
     def stage(self, connection: SqlConnection, staged: Waiting, table: Table) -> Literal["TABLE"]:
         columns, kept = self.staging_columns(table, self._names(staged))
@@ -275,7 +270,7 @@ class PostgresBackend(ServerBackend):
 
     def send(self, sql: str) -> Iterator[bytes]:
         """The rows of a query as binary COPY, in large pieces, from one connection of its own."""
-        opened: Any = self.connect()
+        opened: Any = self.patiently(self.connect)
         try:
             yield from opened.send(sql)
         except self.driver_errors() as error:
@@ -382,12 +377,6 @@ class PostgresBackend(ServerBackend):
 def _libpq_url(url: str) -> str:
     """The URL as libpq reads it: other tools put the name of a driver behind the scheme."""
     return re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql://", url)
-
-
-def _is_lost(error: Exception) -> bool:
-    """Whether the driver has lost the server, or never had it."""
-    psycopg = optional("psycopg", extra="postgres")
-    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
 
 def _type_name(column: Any) -> str:

@@ -9,10 +9,10 @@ from ..types import Text
 from .base import Fact
 from .postgres_dialect import PostgresDialect
 from .postgres_functions import COLLATION
-from .server import bookkeeping_fact, clock_fact
+from .server import SchemaState, bookkeeping_fact, clock_fact
 from .sql_connection import SqlConnection
 
-__all__ = ["facts_of"]
+__all__ = ["facts_of", "schema_state"]
 
 OLDEST = 12
 
@@ -28,7 +28,7 @@ def facts_of(connection: SqlConnection, schema: str) -> Sequence[Fact]:
         _version(str(version), int(str(number)) // 10_000),
         Fact("user", str(user)),
         Fact("may create schemas", "yes" if creates else "no, only use those that are there"),
-        _bookkeeping(connection, schema, bool(creates)),
+        bookkeeping_fact(schema, schema_state(connection, schema, "run_history")),
         _temporary(bool(temporary)),
         clock_fact(clock - middle),
         Fact("encrypted", f"yes, {cipher}" if cipher else "no"),
@@ -58,17 +58,19 @@ def _version(text: str, major: int) -> Fact:
     return Fact("version", text)
 
 
-def _bookkeeping(connection: SqlConnection, schema: str, creates: bool) -> Fact:
-    name = PostgresDialect().literal(schema, Text()).sql("postgres")
+def schema_state(connection: SqlConnection, schema: str, table: str) -> SchemaState:
+    """A schema as this user finds it who wants to make a table there, or use it where it is."""
+    name, wanted = (PostgresDialect().literal(text, Text()).sql("postgres") for text in (schema, table))
     found = connection.execute(
         "SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE'), "
-        "EXISTS (SELECT 1 FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = 'run_history') "
+        f"EXISTS (SELECT 1 FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = CAST({wanted} AS name)) "
         f"FROM pg_namespace AS n WHERE n.nspname = CAST({name} AS name)"
     ).fetchall()
-    if not found:
-        return bookkeeping_fact(schema, "missing" if creates else "forbidden")
-    usable, fillable, filled = found[0]
-    return bookkeeping_fact(schema, "there" if usable and (fillable or filled) else "closed")
+    if found:
+        usable, fillable, filled = found[0]
+        return "there" if usable and (fillable or filled) else "closed"
+    creates = connection.execute("SELECT has_database_privilege(current_database(), 'CREATE')").fetchall()[0][0]
+    return "missing" if creates else "forbidden"
 
 
 def _temporary(allowed: bool) -> Fact:

@@ -40,6 +40,14 @@ class PostgresSession:
                 self.psycopg.execute(make)
                 self._made.add(name)
 
+    def analyse(self, sql: str) -> None:
+        """Let the server look at a statement; raises what it says of it, with the statement's own lines."""
+        psycopg = optional("psycopg", extra="postgres")
+        self.make(sql)
+        answer = self.psycopg.pgconn.prepare(b"", sql.encode())
+        if answer.status != psycopg.pq.ExecStatus.COMMAND_OK:
+            raise psycopg.errors.error_from_result(answer)
+
     def send(self, sql: str) -> Iterator[bytes]:
         """What COPY of a query sends, in large pieces. By a cursor's own `copy` each row would cost several steps."""
         psycopg = optional("psycopg", extra="postgres")

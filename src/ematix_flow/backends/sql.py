@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from sqlglot import exp
 
@@ -40,6 +40,7 @@ __all__ = ["SqlBackend", "SqlConnection", "SqlCursor"]
 
 ROW_GROUP_BYTES = 16 * 2**20
 
+Opened = TypeVar("Opened")
 Waiting = Path | Piped
 """Rows from outside: Parquet files in whatever form `receive` gave them, or what another database sends."""
 
@@ -166,23 +167,32 @@ class SqlBackend(Backend):
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
 
     @contextmanager
-    def session(self, *, fresh: bool = False) -> Iterator[SqlConnection]:
+    def session(self, *, fresh: bool = False, patient: bool = True) -> Iterator[SqlConnection]:
         """The connection that is held, or one for this block; the driver's errors come out in our words.
 
-        A `fresh` one is made for the block in any case, so that nothing of what it did stays behind.
+        A `fresh` one is made for the block in any case, so that nothing of what it did stays behind. Who is not
+        `patient` hears at once that there is no way in.
         """
         held = None if fresh else self._held.get()
         if held is not None:
             yield held
             return
-        try:
-            connection = self.connect()
-        except self.driver_errors() as error:
-            raise self.translate(error) from error
+        connection = self.patiently(self.connect) if patient else self.once(self.connect)
         try:
             yield Translated(connection, self.driver_errors(), self.translate)
         finally:
             connection.close()
+
+    def once(self, open: Callable[[], Opened]) -> Opened:
+        """What `open` gives; the driver's errors come out in our words."""
+        try:
+            return open()
+        except self.driver_errors() as error:
+            raise self.translate(error) from error
+
+    def patiently(self, open: Callable[[], Opened]) -> Opened:
+        """What `open` gives, where a system may be away for a moment after some further tries."""
+        return self.once(open)
 
     @contextmanager
     def hold(self) -> Iterator[None]:

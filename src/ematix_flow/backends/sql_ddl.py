@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..errors import BackendError
 from ..spec.place import TableRef
 from ..spec.table import DELETED, Column, Table
 from ..types import Boolean
@@ -21,15 +23,33 @@ def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaC
     """Create the table, or add and widen its columns, in the transaction that is open."""
     table = change.table
     target = backend.relation_sql(TableRef(table.schema, table.name))
+    ref = TableRef(table.schema, table.name)
     if change.create:
-        backend.ensure_schema(connection, table.schema)
-        connection.execute(create_sql(backend, table))
-        for index in change.indexes if backend.KEYS else ():
-            connection.execute(index_sql(backend, table, index))
-    for name in change.add:
-        connection.execute(f"ALTER TABLE {target} ADD COLUMN {_definition(backend, table, table.column(name))}")
-    for name in change.widen:
-        connection.execute(f"ALTER TABLE {target} {backend.widen_sql(table, table.column(name))}")
+        with _named(f"schema {table.schema!r} could not be made for table {ref}", _SCHEMA_HINT):
+            backend.ensure_schema(connection, table.schema)
+    with _named(f"table {ref} could not be {'made' if change.create else 'changed'}"):
+        if change.create:
+            connection.execute(create_sql(backend, table))
+            for index in change.indexes if backend.KEYS else ():
+                connection.execute(index_sql(backend, table, index))
+        for name in change.add:
+            connection.execute(f"ALTER TABLE {target} ADD COLUMN {_definition(backend, table, table.column(name))}")
+        for name in change.widen:
+            connection.execute(f"ALTER TABLE {target} {backend.widen_sql(table, table.column(name))}")
+
+
+_SCHEMA_HINT = "create the schema and let this user make tables in it, or declare the table in one that is there"
+
+
+@contextmanager
+def _named(what: str, hint: str | None = None) -> Iterator[None]:
+    """Let a refusal say what could not be done."""
+    try:
+        yield
+    except BackendError as error:
+        if error.transient:
+            raise
+        raise BackendError(f"{what}: {error.message}", hint=hint or error.hint) from error
 
 
 def create_sql(backend: SqlBackend, table: Table) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -94,7 +95,7 @@ class SqlLedger(Ledger):
     def start(self, run: Run) -> None:
         """Record that `run` began, and close the records of dead processes."""
         untold = list(self.backend.untold.values())
-        with self.backend.session() as connection, self.backend.transaction(connection):
+        with self.backend.session() as connection, self._kept(), self.backend.transaction(connection):
             self._prepare(connection)
             for ended in untold:
                 self._replace_run(connection, ended, only_running=True)
@@ -123,7 +124,7 @@ class SqlLedger(Ledger):
 
     def set_bookmark(self, pipeline: str, bookmark: Bookmark | None, at: datetime) -> None:
         """Replace or remove the row of `pipeline`."""
-        with self.backend.session() as connection, self.backend.transaction(connection):
+        with self.backend.session() as connection, self._kept(), self.backend.transaction(connection):
             self._prepare(connection)
             self._replace_bookmark(connection, pipeline, bookmark, at)
 
@@ -137,9 +138,16 @@ class SqlLedger(Ledger):
 
     def runs(self, *, pipeline: str | None = None, limit: int = 50) -> Sequence[Run]:
         """Records, newest first."""
-        where = {} if pipeline is None else {"pipeline_name": pipeline}
+        return self._runs({} if pipeline is None else {"pipeline_name": pipeline}, limit)
+
+    def find(self, run: Run) -> Run | None:
+        """What is recorded of a run, however long ago it was."""
+        return next(iter(self._runs({"run_id": run.run_id}, 1)), None)
+
+    def _runs(self, where: Mapping[str, object], limit: int) -> list[Run]:
         # A table that an older version made has fewer columns until the next run adds them.
-        actual = self.backend.columns(_ref(self._history))
+        with self._kept():
+            actual = self.backend.columns(_ref(self._history))
         names = [name for name in self._history.column_names if actual is not None and name in actual.column_names]
         rows = self._select(self._history, names, where, order="started_at", limit=limit)
         missing = dict.fromkeys(self._history.column_names)
@@ -166,6 +174,10 @@ class SqlLedger(Ledger):
 
     def commit(self, connection: SqlConnection, token: TokenRow, run: Run, bookmark: Bookmark | None) -> None:
         """Write token, bookmark and record inside the load's own transaction."""
+        with self._kept():
+            self._write(connection, token, run, bookmark)
+
+    def _write(self, connection: SqlConnection, token: TokenRow, run: Run, bookmark: Bookmark | None) -> None:
         self._prepare(connection)
         self._insert(
             connection,
@@ -199,7 +211,8 @@ class SqlLedger(Ledger):
         # While this one waited, another run may have made it all.
         for table, columns in self._missing(connection).items():
             if columns is None:
-                self._create(connection, table)
+                self.backend.ensure_schema(connection, self.schema)
+                connection.execute(create_sql(self.backend, table))
                 continue
             for column in columns:
                 kind = self.backend.dialect.type_name(column.type)
@@ -207,10 +220,11 @@ class SqlLedger(Ledger):
                     f"ALTER TABLE {self._name(table)} ADD COLUMN {self.backend.dialect.quote(column.name)} {kind}"
                 )
 
-    def _create(self, connection: SqlConnection, table: Table) -> None:
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Let a refusal say what was refused, and which option names another place for it."""
         try:
-            self.backend.ensure_schema(connection, self.schema)
-            connection.execute(create_sql(self.backend, table))
+            yield
         except BackendError as error:
             if error.transient:
                 raise
@@ -272,11 +286,12 @@ class SqlLedger(Ledger):
         order: str | None = None,
         limit: int | None = None,
     ) -> list[tuple[object, ...]]:
-        if self.backend.columns(_ref(table)) is None:
-            return []
-        with self.backend.session() as connection:
-            query = self._query(table, names, where, order=order, limit=limit)
-            return connection.execute(query).fetchall()
+        with self._kept():
+            if self.backend.columns(_ref(table)) is None:
+                return []
+            with self.backend.session() as connection:
+                query = self._query(table, names, where, order=order, limit=limit)
+                return connection.execute(query).fetchall()
 
     def _query(
         self,

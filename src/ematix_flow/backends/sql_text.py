@@ -9,7 +9,7 @@ from sqlglot.errors import SqlglotError
 
 from ..errors import SpecError
 
-__all__ = ["check_query", "check_statement", "is_query", "replace_tables", "strip_terminator"]
+__all__ = ["check_query", "check_statement", "is_query", "is_several", "replace_tables", "strip_terminator"]
 
 
 def replace_tables(sql: str, dialect: str, rename: Callable[[str, str], str | None]) -> str:
@@ -66,10 +66,16 @@ def check_statement(sql: str, dialect: str) -> None:
     if words[0] in _CONTROL:
         hint = "pass statements that belong together to execute_in_transaction"
         raise SpecError(f"{words[0]} is not a statement to run: transactions are the connection's own", hint=hint)
-    # The body of a trigger holds statements; a database that has them counts for itself.
-    if ";" in words and "TRIGGER" not in words[:4]:
+    if is_several(sql, dialect):
         hint = "pass one statement at a time, or several to execute_in_transaction as a list"
         raise SpecError("there are several statements in one text", hint=hint)
+
+
+def is_several(sql: str, dialect: str) -> bool:
+    """Whether a text holds more than one statement."""
+    words = _words(sql, dialect)
+    # The body of a trigger holds statements; a database that has them counts for itself.
+    return ";" in words and "TRIGGER" not in words[:4]
 
 
 def check_query(sql: str, dialect: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ..events import Event, RunFinished, RunStarted, StepProgress, StepStarted
+from ..events import Event, RunFinished, RunRetried, RunStarted, StepProgress, StepStarted
 from .screen import notices, show
 from .workspace import users_prints
 
@@ -64,11 +64,17 @@ def _tell(console: Console, event: Event) -> None:
             text = f"run {event.run_id} started ({event.mode}, {event.path})"
         case StepStarted():
             text = _DOING.get(event.step, event.step)
+        case RunRetried():
+            text = _retried(event)
         case RunFinished():
             text = event.status
         case _:
             return
     show(console, f"{event.at:%H:%M:%S} {event.pipeline}: {text}")
+
+
+def _retried(event: RunRetried) -> str:
+    return f"try {event.attempt} of {event.attempts} in {event.pause:.1f} s, because of {event.error.splitlines()[0]}"
 
 
 @contextmanager
@@ -104,6 +110,8 @@ class _Display:
             case StepStarted():
                 self._describe(event, _DOING.get(event.step, event.step))
                 self._speed, self._copies = _Speed(event.at), False
+            case RunRetried():
+                self._describe(event, _retried(event))
             case StepProgress():
                 self._copies = event.parts_done < event.parts
                 self._show_copy(event)

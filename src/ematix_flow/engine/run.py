@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -12,10 +13,11 @@ from ..backends.base import Backend, SchemaChange
 from ..backends.base import Load as OpenLoad
 from ..backends.owner import current_owner
 from ..backends.progress import Moved
+from ..backends.retry import pauses
 from ..backends.spark_errors import spark_errors
 from ..backends.workshop import Workshop
 from ..errors import BackendError, CheckError, ConflictError, FlowError
-from ..events import Bus, RunFinished, RunStarted, StepFinished, StepProgress, StepStarted
+from ..events import Bus, RunFinished, RunRetried, RunStarted, StepFinished, StepProgress, StepStarted
 from ..spec.pipeline import Pipeline
 from ..spec.place import Rows, TableRef
 from ..spec.redaction import failure_text
@@ -29,6 +31,9 @@ from .result import RunResult, rows_of
 from .schema import plan_schema, warn_of_drift
 
 __all__ = ["After", "Systems", "record_failure", "run_plan"]
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
+"""Seconds between tries of a load."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +70,27 @@ def run_plan(
 def record_failure(pipeline: Pipeline, target: Backend, error: FlowError) -> None:
     """Record a run that failed before there was a plan."""
     now = datetime.now(UTC)
-    run = Run(
-        run_id=str(uuid.uuid4()),
-        pipeline=pipeline.name,
-        schema=pipeline.table.schema,
-        table=pipeline.table.name,
-        mode=pipeline.mode,
-        path="",
-        started_at=now,
-        owner=current_owner(),
-    )
+    run = _begun(pipeline, "", str(uuid.uuid4()), now)
     try:
         target.ledger.start(run)
         target.ledger.end(run.with_outcome("failed", now, error=failure_text(error)))
     except FlowError as second:
         error.add_note(f"The failed run could not be recorded either: {second.message}")
+
+
+def _begun(pipeline: Pipeline, path: str, run_id: str, now: datetime) -> Run:
+    """The record of a run that begins."""
+    table = pipeline.table
+    return Run(
+        run_id=run_id,
+        pipeline=pipeline.name,
+        schema=table.schema,
+        table=table.name,
+        mode=pipeline.mode,
+        path=path,
+        started_at=now,
+        owner=current_owner(),
+    )
 
 
 class _Execution:
@@ -97,28 +108,58 @@ class _Execution:
         self.bookmark: Bookmark | None = None
         self.before: datetime | None = None
         """When the pipeline committed last, before this run looked at the source."""
+        self.record = _begun(self.pipeline, plan.path, self.run_id, now)
+        self.finished: Run | None = None
+        """What a try handed over to be committed; whether it was is not known where the answer was lost."""
+        self._has_asked = self._is_recorded = False
 
     def run(self, after: After | None) -> RunResult:
         """The documented outcome, or the error after its record was written."""
-        run = self._record()
         self._publish(RunStarted, mode=self.pipeline.mode, path=self.plan.path, way=self.plan.way)
-        # Rows that come through Spark take their time: the target stays free until they are there.
-        held = self.target.hold() if self.plan.path == "same_db" else nullcontext()
         try:
-            with held, self.systems.workshop.bench(), spark_errors():
-                if not self.dry_run:
-                    self.target.ledger.start(run)
-                self.before = self._last_load()
-                self.bookmark = self._read_bookmark()
-                run = replace(run, bookmark_before=self.bookmark.value if self.bookmark else None)
-                result = self._load(run)
+            result = self._try_until_done()
         except BaseException as error:
             if isinstance(error, BackendError | CheckError):
                 self._place(error)
-            self._fail(run, error)
+            self._fail(self.record, error)
             raise
         self._finish(result, after)
         return result
+
+    def _try_until_done(self) -> RunResult:
+        """Try again, with the same token, what something passing has stopped; rows that come only once are lost."""
+        is_lost = getattr(self.plan.read.place, "is_stream", False)
+        attempts = 1 if is_lost else 1 + max(self.target.load_retries, self.systems.source.load_retries)
+        waits = pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        for attempt in range(2, attempts + 1):
+            try:
+                return self._try()
+            except BackendError as error:
+                if not error.passing:
+                    raise
+                pause, text = next(waits), failure_text(error)
+                self._publish(RunRetried, attempt=attempt, attempts=attempts, pause=pause, error=text)
+                time.sleep(pause)
+        return self._try()
+
+    def _try(self) -> RunResult:
+        # Rows that come through Spark take their time: the target stays free until they are there.
+        held = self.target.hold() if self.plan.path == "same_db" else nullcontext()
+        with held, self.systems.workshop.bench(), spark_errors():
+            self._start()
+            self.before = self._last_load()
+            self.bookmark = self._read_bookmark()
+            self.record = replace(self.record, bookmark_before=self.bookmark.value if self.bookmark else None)
+            return self._load(self.record)
+
+    def _start(self) -> None:
+        """Record that the run began, once; the answer to an earlier try may have been lost."""
+        if self.dry_run or self._is_recorded:
+            return
+        if not (self._has_asked and self.target.ledger.find(self.record)):
+            self._has_asked = True
+            self.target.ledger.start(self.record)
+        self._is_recorded = True
 
     def _finish(self, result: RunResult, after: After | None) -> None:
         """Do what comes after the load; its failure is the run's, and undoes nothing."""
@@ -158,11 +199,13 @@ class _Execution:
         last = ledger.last_instant(self.ref)
         moved = self.pipeline.incremental_column is not None and ledger.bookmark(self.pipeline.name) != self.bookmark
         if moved or self._last_load() != self.before or (last is not None and last >= commit.now):
-            raise ConflictError(
+            overtaken = ConflictError(
                 f"pipeline {self.pipeline.name!r}: another load into {self.ref} committed first",
                 hint="run again: the load starts from what the other one left",
                 declared_at=self.pipeline.declared_at,
             )
+            overtaken.passing = False  # the pipeline's function may have looked at what was there before
+            raise overtaken
 
     def _last_load(self) -> datetime | None:
         """When this pipeline committed last; no matter where the load itself reads, or the caller brings the rows."""
@@ -215,10 +258,15 @@ class _Execution:
         after = reached.value if reached else run.bookmark_before
         finished = run.with_outcome("success", datetime.now(UTC), rows=rows, bookmark_after=after)
         opened.finish(finished, reached)
+        self.finished = finished
         return finished
 
     def _replayed(self, run: Run) -> RunResult:
         """The token was committed by an earlier run, so this one has nothing to do."""
+        if self.finished is not None:
+            found = self.target.ledger.find(run)
+            if found is not None and found.status == "success":  # committed by a try of this very run
+                return self._result(self.finished, self.finished.rows, status="success")
         strategy = self.plan.load.strategy
         ended = run.with_outcome("success", datetime.now(UTC), rows=rows_of(strategy, strategy.counts({}, read=0)))
         if not self.dry_run:
@@ -296,23 +344,11 @@ class _Execution:
             return last + timedelta(microseconds=1)
         return self.started_at
 
-    def _record(self) -> Run:
-        return Run(
-            run_id=self.run_id,
-            pipeline=self.pipeline.name,
-            schema=self.ref.schema,
-            table=self.ref.name,
-            mode=self.pipeline.mode,
-            path=self.plan.path,
-            started_at=self.started_at,
-            owner=current_owner(),
-        )
-
     def _place(self, error: BackendError | CheckError) -> None:
         """A system knows neither the pipeline it works for nor where that was declared."""
         if error.declared_at is None:
             error.declared_at = self.pipeline.declared_at
-        if self.pipeline.name not in error.message:
+        if repr(self.pipeline.name) not in error.message:
             error.message = f"pipeline {self.pipeline.name!r}: {error.message}"
 
     def _fail(self, run: Run, error: BaseException) -> None:

@@ -226,6 +226,8 @@ def _validate_target(plan: Plan, target: Backend, findings: Findings) -> None:
     load = plan.load
     ref = TableRef(load.table.schema, load.table.name)
     with findings.gathered():
+        findings.errors += target.obstacles(ref)
+    with findings.gathered():
         actual = target.columns(ref)
         _, drift = plan_schema(load.table, load.intent.keys, actual, target, plan.pipeline.on_drift)
         verb = "will change" if plan.pipeline.on_drift == "evolve" else "differs"

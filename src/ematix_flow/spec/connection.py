@@ -17,7 +17,7 @@ from ..errors import SecretError, SpecError, SpecTypeError, UnknownNameError, Un
 from .kinds import KINDS, SCHEMES
 from .origin import Origin
 from .redaction import redact, redact_url, remember_secrets
-from .url import PathUrl, filled_url, join_url, parse_path_url, split_url
+from .url import REFERENCE, PathUrl, filled_url, join_url, parse_path_url, split_url
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -74,6 +74,8 @@ class Connection:
     """The texts are as they should be: ``${`` in them is no reference."""
     literal: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, metadata=_INTERNAL)
     """The fields in which ``${`` is no reference, while others may hold some."""
+    references: tuple[str, ...] = field(default=(), kw_only=True, compare=False, metadata=_INTERNAL)
+    """The ``${…}`` references that were filled, each as it was written."""
     shown: Mapping[str, object] | None = field(default=None, kw_only=True, compare=False, metadata=_INTERNAL)
     """What to show in place of the fields, which hold filled secrets."""
 
@@ -185,7 +187,9 @@ class Connection:
         for each in own_fields(type(self)):
             if each.name != "name" and each.name not in self.literal:
                 changed[each.name] = self._filled(each.name, getattr(self, each.name), expand)
-        return replace(self, final=True, shown=self.redacted(), **changed)  # type: ignore[arg-type]
+        written = REFERENCE.findall(" ".join(str(getattr(self, name)) for name in changed))
+        references = tuple(dict.fromkeys(written))
+        return replace(self, final=True, references=references, shown=self.redacted(), **changed)  # type: ignore[arg-type]
 
     # A word cannot name the backends and what a project lends them: each kind narrows both types.
     def open(self, workshop: Any) -> Any:

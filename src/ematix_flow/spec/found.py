@@ -50,18 +50,23 @@ class Found:
 
     def redacted(self) -> str:
         """The value as it may be shown, as far as it was written; nothing is filled and no secret is in it."""
-        texts = [{"kind": each.kind, **each.texts} for each in self.typed]
-        parts = [_one_line({key: redact(key, value) for key, value in text.items()}) for text in texts]
+        values: dict[str, object] = {}
         match self.declared:
             case None:
                 pass
             case str() as text:
-                parts.insert(0, redact_url(text) if _is_readable(text) else REDACTED)
+                values = {"": redact_url(text) if _is_readable(text) else REDACTED}
             case Connection() as connection:
-                parts.insert(0, _one_line(connection.redacted()))
+                values = connection.redacted()
             case mapping:
-                parts.insert(0, _one_line({key: redact(key, value) for key, value in mapping.items()}))
-        return " ".join(parts)
+                values = {key: redact(key, value) for key, value in mapping.items()}
+        if len(self.typed) == 1:
+            cls = kind_class(self.typed[0].kind)
+            if not {cls.url_field, cls.local_path, "dsn"}.isdisjoint(self.typed[0].texts):
+                values = {key: value for key, value in values.items() if key not in ("", "url", "dsn")}
+        for each in self.typed:
+            values |= {key: redact(key, value) for key, value in {"kind": each.kind, **each.texts}.items()}
+        return _one_line(values)
 
     def __repr__(self) -> str:
         return f"Found({self.name!r}, {self.redacted()!r}, origin={self.origin!r})"
@@ -86,9 +91,9 @@ class Found:
                 variable = next(iter(typed.variables.values()))
                 message = f"connection {self.name!r} is {base.kind} by its URL, and {typed.kind} by {variable}"
                 raise ConfigError(message, hint="unset one of the variables")
-            return replace(cls.from_mapping(self.name, values), final=True)
+            return replace(cls.from_mapping(self.name, values, declared_at=Origin(self.origin)), final=True)
         stated = {each.name: getattr(base, each.name) for each in own_fields(cls) if each.name != "name"}
-        built = cls.from_mapping(self.name, stated | values, declared_at=base.declared_at)
+        built = cls.from_mapping(self.name, stated | values, declared_at=Origin(self.origin))
         shown = None if base.shown is None else {**base.shown, **values}
         return replace(built, final=base.final, literal=frozenset(values), shown=shown)
 
@@ -125,7 +130,7 @@ def entries(file: TomlFile) -> Iterator[tuple[str, str | Mapping[str, object], O
 
 def place_text(origin: Origin) -> str:
     """A place as `flow connections list` shows it."""
-    return f"{origin.file}:{origin.line}"
+    return f"{origin.file}:{origin.line}" if origin.line else origin.file
 
 
 def _written(file: TomlFile) -> Iterator[tuple[str, object, Origin]]:
@@ -161,4 +166,4 @@ def _expand(text: str) -> str:
 
 
 def _one_line(values: Mapping[str, object]) -> str:
-    return " ".join(f"{key}={value}" for key, value in values.items() if key != "name")
+    return " ".join(f"{key}={value}" if key else str(value) for key, value in values.items() if key != "name")

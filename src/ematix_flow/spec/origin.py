@@ -17,15 +17,15 @@ _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 
 @dataclass(frozen=True)
 class Origin:
-    """A line of the user's code."""
+    """A line of the user's code, or another place such as an environment variable, which has no lines."""
 
     file: str
-    line: int
+    line: int = 0
     unit: int = field(default=0, compare=False, repr=False)
     """Which body of code was running: a module that is loaded again is another one. 0 where that is not known."""
 
     def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line}"
+        return f"{Path(self.file).name}:{self.line}" if self.line else self.file
 
 
 def declared_at() -> Origin | None:

@@ -5,6 +5,7 @@ A value that merely looks like a secret is hidden too: hiding too much is a nuis
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from urllib.parse import unquote
@@ -49,9 +50,17 @@ def is_secret(field: str) -> bool:
     if not _SECRET_WORDS.isdisjoint(words):
         # `token_type`, `secret_name`: about a secret, not one.
         return words[-1] not in {"name", "type", "format"}
+    if any(_is_nearly("password", word) for word in words):
+        return True
     if "key" in words:
         return _HARMLESS_BESIDE_KEY.isdisjoint(words)
     return "keys" in words and not _SECRET_BESIDE_KEYS.isdisjoint(words)
+
+
+def _is_nearly(known: str, word: str) -> bool:
+    """Whether a word is most likely a known one that somebody has misspelt."""
+    close = abs(len(word) - len(known)) <= 2 and word[:1] == known[0]
+    return close and difflib.SequenceMatcher(None, known, word).ratio() >= 0.8
 
 
 def without_secrets(text: str) -> str:

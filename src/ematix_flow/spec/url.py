@@ -12,9 +12,10 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from ..errors import SpecError
 
-__all__ = ["PathUrl", "filled_url", "join_url", "parse_path_url", "quote_text", "split_url"]
+__all__ = ["REFERENCE", "PathUrl", "filled_url", "join_url", "parse_path_url", "quote_text", "split_url"]
 
-_REFERENCE = re.compile(r"\$\{[^}]*\}")
+REFERENCE = re.compile(r"\$\{[^}]*\}")
+"""A reference that is to be filled."""
 # Characters of the private use area: no URL has them, and nothing on the way changes them.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 
@@ -55,7 +56,7 @@ def filled_url(url: str, expand: Callable[[str], str]) -> str:
     found = _USER.match(url)
     if found is None:
         return expand(url)
-    user = _REFERENCE.sub(lambda each: _encoded(expand(each[0])), found[2])
+    user = REFERENCE.sub(lambda each: _encoded(expand(each[0])), found[2])
     return f"{found[1]}{user}@{expand(url[found.end() :])}"
 
 
@@ -74,9 +75,9 @@ def split_url(url: str, wanted: Collection[str]) -> tuple[dict[str, str], dict[s
     Parts: ``user``, ``password``, ``host`` (with the port, unless ``port`` is wanted too), ``port``, ``path``, or
     ``first`` and ``second`` for a path of one or two names.
     """
-    references = _REFERENCE.findall(url)
+    references = REFERENCE.findall(url)
     counter = iter(range(len(references)))
-    hidden = _REFERENCE.sub(lambda _: f"{_OPEN}{next(counter)}{_CLOSE}", url)
+    hidden = REFERENCE.sub(lambda _: f"{_OPEN}{next(counter)}{_CLOSE}", url)
 
     def shown(text: str) -> str:
         return re.sub(f"{_OPEN}(\\d+){_CLOSE}", lambda found: references[int(found[1])], unquote(text))
@@ -117,7 +118,7 @@ def join_url(scheme: str, parts: Mapping[str, str], options: Mapping[str, object
 
 def quote_text(text: str, safe: str = "") -> str:
     """`text` as it stands in a part of a URL; its references stay as they are."""
-    pieces = re.split(f"({_REFERENCE.pattern})", text)
+    pieces = re.split(f"({REFERENCE.pattern})", text)
     return "".join(piece if at % 2 else quote(piece, safe=safe) for at, piece in enumerate(pieces))
 
 
