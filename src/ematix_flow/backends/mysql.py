@@ -239,10 +239,12 @@ class MySQLBackend(ServerBackend):
         digest = hashlib.sha256(str(table).encode()).hexdigest()[:40]
         return f"'ematix_flow:{digest}'"
 
-    def change_table(self, connection: SqlConnection, change: SchemaChange, *, rehearsal: bool = False) -> None:
+    def change_table(
+        self, connection: SqlConnection, change: SchemaChange, *, rehearsal: bool = False, keyed: bool = True
+    ) -> None:
         session, ref = _session(connection), TableRef(change.table.schema, change.table.name)
         if not rehearsal:
-            change_table(self, connection, change)
+            change_table(self, connection, change, keyed=keyed)
             session.made = change if change.create or change.add else None
             return
         original = self.relation_sql(ref)

@@ -53,6 +53,7 @@ _LOOKUPS = "SELECT set_config('random_page_cost', '1.1', false) WHERE current_se
 class PostgresBackend(ServerBackend):
     """A PostgreSQL database, version 12 or newer."""
 
+    KEYS_LATER = True
     can = Capabilities(
         pushed=True, takes_frames=True, takes_typed=True, exports=True, enforces_keys=True, name_bytes=63
     )

@@ -52,6 +52,8 @@ class SqlBackend(Backend):
     """Opens the load's transaction; takes the write lock at once where the database would deadlock otherwise."""
     KEYS: ClassVar[bool] = True
     """Tables are created with their primary key and unique constraints."""
+    KEYS_LATER: ClassVar[bool] = False
+    """A load that makes a table gives it keys and indexes when its rows are there, which is faster."""
     CREATE_INDEX: ClassVar[str] = "CREATE INDEX IF NOT EXISTS"
     BOOKKEEPING_HINT: ClassVar[str | None] = None
     """What to do where the tables of the ledger cannot be made."""
@@ -157,9 +159,11 @@ class SqlBackend(Backend):
         """What gives a column of the table, within ALTER TABLE, a wider type."""
         return f"ALTER COLUMN {self.dialect.quote(column.name)} SET DATA TYPE {self.column_sql(table, column)}"
 
-    def change_table(self, connection: SqlConnection, change: SchemaChange, *, rehearsal: bool = False) -> None:
+    def change_table(
+        self, connection: SqlConnection, change: SchemaChange, *, rehearsal: bool = False, keyed: bool = True
+    ) -> None:
         """Create the table, or add and widen its columns, in the transaction that is open; a rehearsal is undone."""
-        change_table(self, connection, change)
+        change_table(self, connection, change, keyed=keyed)
 
     def ensure_schema(self, connection: SqlConnection, schema: str) -> None:
         """Create the schema where it is missing."""

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from .sql import SqlBackend
     from .sql_connection import SqlConnection
 
-__all__ = ["change_table", "create_sql", "index_sql"]
+__all__ = ["change_table", "create_sql", "index_sql", "keys_sql"]
 
 
-def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaChange) -> None:
-    """Create the table, or add and widen its columns, in the transaction that is open."""
+def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaChange, *, keyed: bool = True) -> None:
+    """Create the table, or add and widen its columns, in the transaction that is open.
+
+    Unless it is to be `keyed`, a new table has no key and no index yet.
+    """
     table = change.table
     target = backend.relation_sql(TableRef(table.schema, table.name))
     ref = TableRef(table.schema, table.name)
@@ -29,8 +32,8 @@ def change_table(backend: SqlBackend, connection: SqlConnection, change: SchemaC
             backend.ensure_schema(connection, table.schema)
     with _named(f"table {ref} could not be {'made' if change.create else 'changed'}"):
         if change.create:
-            connection.execute(create_sql(backend, table))
-            for index in change.indexes if backend.KEYS else ():
+            connection.execute(create_sql(backend, table, keyed=keyed))
+            for index in change.indexes if backend.KEYS and keyed else ():
                 connection.execute(index_sql(backend, table, index))
         for name in change.add:
             connection.execute(f"ALTER TABLE {target} ADD COLUMN {_definition(backend, table, table.column(name))}")
@@ -52,15 +55,25 @@ def _named(what: str, hint: str | None = None) -> Iterator[None]:
         raise BackendError(f"{what}: {error.message}", hint=hint or error.hint) from error
 
 
-def create_sql(backend: SqlBackend, table: Table) -> str:
+def create_sql(backend: SqlBackend, table: Table, *, keyed: bool = True) -> str:
     """CREATE TABLE for a declared table, with its keys where the database carries them."""
-    dialect = backend.dialect
     lines = [_definition(backend, table, column) for column in table.columns]
-    if backend.KEYS:
-        groups = [("PRIMARY KEY", table.primary_key), *(("UNIQUE", group) for group in table.unique)]
-        lines += [f"{word} ({', '.join(map(dialect.quote, group))})" for word, group in groups if group]
-    name = backend.table_name(TableRef(table.schema, table.name)).sql(dialect.name)
+    if backend.KEYS and keyed:
+        lines += _keys(backend, table)
+    name = backend.table_name(TableRef(table.schema, table.name)).sql(backend.dialect.name)
     return f"CREATE TABLE {name} (\n  " + ",\n  ".join(lines) + "\n)"
+
+
+def _keys(backend: SqlBackend, table: Table) -> list[str]:
+    groups = [("PRIMARY KEY", table.primary_key), *(("UNIQUE", group) for group in table.unique)]
+    return [f"{word} ({', '.join(map(backend.dialect.quote, group))})" for word, group in groups if group]
+
+
+def keys_sql(backend: SqlBackend, change: SchemaChange) -> list[str]:
+    """The keys and indexes of a table that was made without them."""
+    name = backend.relation_sql(TableRef(change.table.schema, change.table.name))
+    keys = [f"ALTER TABLE {name} ADD {key}" for key in _keys(backend, change.table)]
+    return [*keys, *(index_sql(backend, change.table, index) for index in change.indexes)]
 
 
 def _definition(backend: SqlBackend, table: Table, column: Column) -> str:

@@ -11,10 +11,11 @@ from ..errors import BackendError, CheckError, ConflictError
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import METADATA_NAMES, Table
-from ..strategies.base import CHANGE_LABEL, INCOMING, Change, Replace, Upsert
+from ..strategies.base import CHANGE_LABEL, INCOMING, Append, Change, Replace, Upsert
 from ..types import UUID
 from .base import Applied, Frame, Load, Piped, Pushed, Relation, SchemaChange, Spooled, run_values
 from .sql_change import CHANGED, STAGED, Spelling, Statement, change_statements
+from .sql_ddl import keys_sql
 from .sql_ledger import TokenRow
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class SqlLoad(Load):
         self._finished: tuple[Run, Bookmark | None] | None = None
         self._temporary: list[str] = []
         self._waiting: Waiting | None = None
+        self._is_new = False
+        self._keys_later: list[str] = []
+        """What gives the table that this load has made its keys."""
 
     def open(self, incoming: Relation, staged: Waiting | None) -> None:
         """Look the token up and make `incoming` answer to its name; rows from outside wait until they are asked for."""
@@ -62,7 +66,10 @@ class SqlLoad(Load):
 
     def evolve(self, change: SchemaChange) -> None:
         """Create the table, add or widen columns, inside the transaction."""
-        self.backend.change_table(self.connection, change, rehearsal=self.commit.dry_run)
+        self._is_new = change.create
+        self._keys_later = keys_sql(self.backend, change) if change.create and self.backend.KEYS_LATER else []
+        keyed = not self._keys_later
+        self.backend.change_table(self.connection, change, rehearsal=self.commit.dry_run, keyed=keyed)
 
     def measure(self, query: exp.Query) -> Sequence[tuple[object, ...]]:
         """The rows of a small query over `incoming` and `target`."""
@@ -71,11 +78,17 @@ class SqlLoad(Load):
 
     def apply(self, change: Change) -> Applied:
         """Make the change to the target; where that fails, the load still answers questions."""
+        if self._is_new and self.backend.KEYS and isinstance(change, Upsert) and change.arrival is not None:
+            change = Append(change.arrival.rows)  # there is no row to meet
         constants = None if self._waiting is None else self._straight(change)
         if constants is None:
             self._stage()
         with self.backend.attempt(self.connection):
-            return self._apply(change) if constants is None else self._deliver(change, constants)
+            applied = self._apply(change) if constants is None else self._deliver(change, constants)
+            for statement in self._keys_later:
+                self.connection.execute(statement)
+            self._keys_later = []
+            return applied
 
     def _stage(self) -> None:
         """Let rows from outside answer to their name, the first time that they are asked for."""
@@ -130,7 +143,7 @@ class SqlLoad(Load):
         """Write token, bookmark and run record beside the rows."""
         if self.replayed or self.commit.dry_run:
             return
-        if self._finished is None:
+        if self._finished is None or self._keys_later:
             raise BackendError("the load ended without its record")
         run, bookmark = self._finished
         token = TokenRow(self.commit.token, run.pipeline, run.run_id, self._ref, self.commit.now)
