@@ -93,7 +93,7 @@ def _chain(column: Column, source_name: str | None, at: int, dialect: Dialect) -
 
 def _own(marker: Normalizer, value: exp.Expr, dialect: Dialect) -> exp.Expr:
     """The user's own SQL, to the letter; on lines of its own, so that a comment ends with it."""
-    return exp.Var(this=f"(\n{applied(marker, value.sql(dialect.name))}\n)")
+    return exp.Paren(this=exp.Var(this=f"\n{applied(marker, value.sql(dialect.name))}\n"))
 
 
 def _translated(marker: Normalizer, value: exp.Expr) -> exp.Expr:

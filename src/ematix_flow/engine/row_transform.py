@@ -99,4 +99,4 @@ def _found(name: str, columns: Sequence[str], pipeline: Pipeline) -> str:
 
 def _own(text: str) -> exp.Expr:
     """The user's own SQL, to the letter; on lines of its own, so that a comment ends with it."""
-    return exp.Var(this=f"(\n{text}\n)")
+    return exp.Paren(this=exp.Var(this=f"\n{text}\n"))
