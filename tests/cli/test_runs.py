@@ -54,6 +54,8 @@ def test_runs_can_be_chosen_by_pipeline_and_status(flow: Flow) -> None:
     assert listed("--status", "success") == ["merge_people", "sync_customers"]
     assert listed("--status", "success", "--limit", "1") == ["merge_people"]
     assert listed("--limit", "2") == ["merge_people", "broken_query"]
+    assert "older runs are recorded too" in flow("runs", "list", "--limit", "2").stderr
+    assert "older runs" not in flow("runs", "list").stderr
 
 
 @pytest.mark.usefixtures("project")

@@ -59,16 +59,19 @@ def list_runs(
 ) -> None:
     """List recorded runs, the newest first."""
     with reported(), opened(modules) as project:
-        searched = limit if status is None else _SEARCHED
+        searched = limit + 1 if status is None else _SEARCHED
         try:
             found = project.runs(pipeline=pipeline or None, limit=searched, on_unread=_note)
         except UnknownNameError as error:
             fail(error, WRONG_CALL)
-        found = [run for run in found if status is None or run.status == status][:limit]
+        every = [run for run in found if status is None or run.status == status]
+        found = every[:limit]
         if format is Format.JSON:
             show_json([run_record(run) for run in found])
         elif found:
             show(answers(), aligned(map(_cells, found), _HEADERS))
+            if len(every) > limit:
+                show(notices(), "older runs are recorded too: --limit shows more")
         else:
             show(notices(), "no such runs are recorded" if status or pipeline else "no runs are recorded")
 
