@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ematix_flow.connections import (
+    DeltaLocalConnection,
     DuckDBConnection,
     MemoryConnection,
     MySQLConnection,
@@ -59,25 +60,28 @@ SYSTEMS = (
         marks=(pytest.mark.server,),
     ),
     System("memory", lambda name, _: MemoryConnection(name)),
-    System("parquet", files("parquet"), gaps=NO_ROW_CHANGES),
+    System("delta", lambda name, folder: DeltaLocalConnection(name, str(folder / "tables")), is_folder=True),
+    System("parquet", files("parquet"), is_folder=True, gaps=NO_ROW_CHANGES),
     # The ORC library moves fractions of the last second before 1970 by a second.
-    System("orc", files("orc"), gaps=NO_ROW_CHANGES, lost_names=("back`tick",), lost_values=(LAST_OF_1969,)),
-    System("json_lines", files("json_lines"), gaps=NO_ROW_CHANGES),
-    System("csv", files("csv"), gaps=NO_ROW_CHANGES, refused_types=(Bytes,)),
+    System(
+        "orc", files("orc"), is_folder=True, gaps=NO_ROW_CHANGES, lost_names=("back`tick",), lost_values=(LAST_OF_1969,)
+    ),
+    System("json_lines", files("json_lines"), is_folder=True, gaps=NO_ROW_CHANGES),
+    System("csv", files("csv"), is_folder=True, gaps=NO_ROW_CHANGES, refused_types=(Bytes,)),
 )
 BY_NAME = {system.name: system for system in SYSTEMS}
 
 LANES = (
     *(Lane(system, "pushed") for system in SYSTEMS if system.pushed),
     *(Lane(system, "copied") for system in SYSTEMS if system.pushed),
-    *(Lane(system, "spark") for system in SYSTEMS if not system.gaps),
-    # Files can be a source too, but rows in memory are seeded faster.
-    *(Lane(system, "spark", BY_NAME["memory"]) for system in SYSTEMS if system.gaps),
+    *(Lane(system, "spark") for system in SYSTEMS if not system.is_folder),
+    # Folders can be a source too, but rows in memory are seeded faster.
+    *(Lane(system, "spark", BY_NAME["memory"]) for system in SYSTEMS if system.is_folder),
 )
 USUAL = {
     "pushed": ("duckdb_memory", "sqlite", "postgres", "mysql"),
     "copied": ("postgres",),
-    "spark": ("memory", "parquet"),
+    "spark": ("memory", "parquet", "delta"),
 }
 """The systems that every test runs on, each way of rows; tests that say `everywhere` run on all of them."""
 
