@@ -76,7 +76,7 @@ class DeltaLoad(Load):
         self._read = 0
         self._change: Change | None = None
         self._rows: DataFrame | None = None
-        self._merged: str | None = None
+        self._merged: Sequence[str] = ()
         """Where the rows of the change are, if more than new rows come."""
         self._finished: tuple[Run, Bookmark | None] | None = None
 
@@ -189,18 +189,23 @@ class DeltaLoad(Load):
             query = repeated(change.rows, group, with_target=isinstance(change, Append))
             self._bind(query)
             refuse_repeated(str(self._ref), group, self._queries.rows(query))
-        self._rows = self._shaped(self._queries.frame(change.rows))
-        return {"insert": self._counted(self._rows)}
+        rows = self._queries.frame(change.rows)
+        self._rows = self._shaped(rows)
+        return {"insert": 0, **self._counted(rows.selectExpr("*", f"'insert' AS {SPARK.quote(CHANGE_LABEL)}"))}
 
     def _prepare_merge(self, change: Upsert) -> Mapping[str, int]:
-        path = str(self._spool("change"))
-        found = self._queries.save(change.rows, path)
-        labels = {str(label): int(number) for label, number in found.groupBy(CHANGE_LABEL).count().collect()}
+        paths = [str(self._spool("change"))]
+        found = self._queries.save(change.rows, paths[0])
         self._queries.bind(_CHANGE, found)
+        labels = self._counted(found)
         self._refuse_repeated_after(change)
-        self._counted(found.where(f"{SPARK.quote(CHANGE_LABEL)} <> 'remove'"))
-        if labels.keys() - {"insert"} or DELETED in self._added:
-            self._merged = path
+        if DELETED in self._added:
+            # Rows that are there before the mark is are written anew, with the mark.
+            self._bind(rest := self._untouched(change, "t.*", f"'mark' AS {SPARK.quote(CHANGE_LABEL)}"))
+            paths.append(str(self._spool("rest")))
+            self._queries.save(rest, paths[-1])
+        if len(paths) > 1 or labels.keys() - {"insert"}:
+            self._merged = paths
         self._rows = self._shaped(found)
         return labels
 
@@ -208,18 +213,21 @@ class DeltaLoad(Load):
         """Unique groups that are not the keys of the change: no Delta table enforces them."""
         for group in (self.declared.primary_key, *self.declared.unique):
             if group and set(group) != set(change.keys):
-                names, keys = ([SPARK.quote(name) for name in each] for each in (group, change.keys))
-                matched = " AND ".join(f"t.{key} = c.{key}" for key in keys)
-                after = parse_one(
-                    f"SELECT {', '.join(names)} FROM {_CHANGE} WHERE {SPARK.quote(CHANGE_LABEL)} <> 'remove' UNION ALL "
-                    f"SELECT {', '.join(f't.{name}' for name in names)} FROM {TARGET} AS t "
-                    f"LEFT ANTI JOIN {_CHANGE} AS c ON {matched}",
-                    read=SPARK.name,
-                )
-                assert isinstance(after, exp.Query)
+                names = [SPARK.quote(name) for name in group]
+                new = f"SELECT {', '.join(names)} FROM {_CHANGE} WHERE {SPARK.quote(CHANGE_LABEL)} <> 'remove'"
+                kept = self._untouched(change, *(f"t.{name}" for name in names))
+                after = exp.union(parse_one(new, read=SPARK.name), kept, distinct=False)
                 query = repeated(after, group, with_target=False)
                 self._bind(query)
                 refuse_repeated(str(self._ref), group, self._queries.rows(query))
+
+    def _untouched(self, change: Upsert, *shown: str) -> exp.Query:
+        """The rows of the target that the change says nothing of."""
+        matched = " AND ".join(f"t.{key} = c.{key}" for key in map(SPARK.quote, change.keys))
+        sql = f"SELECT {', '.join(shown)} FROM {TARGET} AS t LEFT ANTI JOIN {_CHANGE} AS c ON {matched}"
+        query = parse_one(sql, read=SPARK.name)
+        assert isinstance(query, exp.Query)
+        return query
 
     def _shaped(self, rows: DataFrame, *, labelled: bool = False) -> DataFrame:
         """The rows in the types of the table; a column that it has and nobody declared stays NULL."""
@@ -228,12 +236,14 @@ class DeltaLoad(Load):
         label = [Column(Text(), name=CHANGE_LABEL)] if labelled else []
         return conform(rows, [*wanted, *label], {**given, CHANGE_LABEL: Text()})
 
-    def _counted(self, rows: DataFrame) -> int:
-        """How many rows there are; CheckError where one of them may not be."""
-        tally = Tally({**null_rules(self.declared.columns), **self._text_rules()})
-        tally.count(rows)
+    def _counted(self, rows: DataFrame) -> Mapping[str, int]:
+        """How many rows there are of each label; CheckError where one of them may not be in the table."""
+        stays = f"{SPARK.quote(CHANGE_LABEL)} <> 'remove'"
+        rules = {**null_rules(self.declared.columns), **self._text_rules()}
+        tally = Tally({offence: f"{stays} AND {condition}" for offence, condition in rules.items()})
+        labels = tally.count(rows, CHANGE_LABEL)
         tally.check(f"table {self.declared.qualified_name!r}")
-        return tally.rows()
+        return labels
 
     def _text_rules(self) -> dict[str, str]:
         """Texts that would come back as NULL: those in the name of a folder."""
@@ -261,8 +271,8 @@ class DeltaLoad(Load):
         if self._state.table is not None and (wanted := self._abilities()):
             pairs = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
             self._queries.spark.sql(f"ALTER TABLE {_delta(self._log.folder)} SET TBLPROPERTIES ({pairs})")
-        if self._merged is not None:
-            self._merge(entry, self._merged)
+        if self._merged:
+            self._merge(entry)
             return
         assert self._rows is not None
         mode = "overwrite" if isinstance(self._change, Replace) else "append"
@@ -274,7 +284,7 @@ class DeltaLoad(Load):
             writer = writer.option("mergeSchema", "true")
         writer.save(str(self._log.folder))
 
-    def _merge(self, entry: Entry, path: str) -> None:
+    def _merge(self, entry: Entry) -> None:
         """MERGE takes its number and metadata from the session, so it gets one that nobody else writes with."""
         assert isinstance(self._change, Upsert)
         spark = self._queries.spark.newSession()
@@ -283,12 +293,10 @@ class DeltaLoad(Load):
         spark.conf.set("spark.databricks.delta.commitInfo.userMetadata", commit_text(entry))
         # The files of the change never change, so there is no need to keep a copy of their rows.
         spark.conf.set("spark.databricks.delta.merge.materializeSource", "none")
-        rows = self._shaped(spark.read.parquet(path), labelled=True)
+        rows = self._shaped(spark.read.parquet(*self._merged), labelled=True)
         rows.createOrReplaceTempView(_CHANGE)
         columns = [name for name in rows.columns if name != CHANGE_LABEL]
         sql = merge_sql(str(self._log.folder), self._change, columns, evolves=bool(self._added or self._widened))
-        if DELETED in self._added:
-            sql += f"\nWHEN NOT MATCHED BY SOURCE THEN UPDATE SET {SPARK.quote(DELETED)} = FALSE"
         spark.sql(sql).collect()
 
     def _abilities(self) -> dict[str, str]:

@@ -139,9 +139,12 @@ class Tally:
         self._observation = Observation()
         return frame.observe(self._observation, *self._counters())
 
-    def count(self, frame: DataFrame) -> None:
-        """Count the rows now, in a pass of their own."""
-        self._counted = frame.agg(*self._counters()).collect()[0].asDict()
+    def count(self, frame: DataFrame, label: str) -> dict[str, int]:
+        """Count the rows now, in a pass of their own; gives how many there are of each label."""
+        found = [row.asDict() for row in frame.groupBy(SPARK.quote(label)).agg(*self._counters()).collect()]
+        names = ("_rows", *(f"_{i}" for i in range(len(self.rules))))
+        self._counted = {name: sum(row[name] for row in found) for name in names}
+        return {str(row[label]): int(row["_rows"]) for row in found}
 
     def rows(self) -> int:
         """How many rows there were."""
