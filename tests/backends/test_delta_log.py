@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,10 +14,14 @@ import pytest
 
 from ematix_flow.backends.delta_log import SUM_UP_EVERY, DeltaField, DeltaLog, commit_text
 from ematix_flow.backends.file_commits import Entry
+from ematix_flow.backends.file_ledger import FileLedger
+from ematix_flow.backends.owner import current_owner
 from ematix_flow.errors import BackendError
 from ematix_flow.spec.run import Bookmark, Run
 from ematix_flow.types import BigInt, Integer, String, Timestamp
 
+NOBODY = current_owner().replace(f":{os.getpid()}:", ":999999999:")
+"""A process of this machine that is not there."""
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
@@ -160,3 +166,21 @@ def test_a_commit_of_a_newer_version_is_not_guessed_at(written: Written) -> None
     written.write({"id": 1, "v": "a"}, text=json.dumps(text))
     with pytest.raises(BackendError, match="newer version"):
         written.log.state()
+
+
+def test_a_run_that_was_killed_after_its_commit_is_recorded_by_whoever_looks_next(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    ledger = FileLedger(tmp_path, lambda _: DeltaLog(written.folder, tmp_path / "lock", published=ledger.restore))
+    done = entry(1)
+    ledger.start(replace(done.run, status="running", owner=NOBODY))
+    written.write({"id": 1, "v": "a"}, text=commit_text(done))
+    assert ledger.runs() == [done.run]
+    assert ledger.bookmark("orders") == Bookmark("orders", "n", "1")
+    # One that was killed before its commit has failed, once the next run begins.
+    ledger.start(replace(entry(2).run, status="running", owner=NOBODY))
+    ledger.start(replace(entry(3).run, status="running"))
+    assert sorted((run.run_id, run.status) for run in ledger.runs()) == [
+        ("run-1", "success"),
+        ("run-2", "failed"),
+        ("run-3", "running"),
+    ]
