@@ -49,8 +49,19 @@ class Written:
         self.heard: list[str] = []
         self.log = DeltaLog(self.folder, folder / "lock", published=lambda run: self.heard.append(run.run_id))
 
-    def write(self, *rows: dict[str, object], text: str | None = None, schema: pa.Schema | None = None) -> None:
-        metadata = deltalake.CommitProperties(custom_metadata={"userMetadata": text} if text else {})
+    def write(
+        self,
+        *rows: dict[str, object],
+        text: str | None = None,
+        schema: pa.Schema | None = None,
+        number: int | None = None,
+    ) -> None:
+        metadata = deltalake.CommitProperties(
+            custom_metadata={"userMetadata": text} if text else {},
+            app_transactions=[deltalake.Transaction("ematix_flow", number), deltalake.Transaction("theirs", 99)]
+            if number
+            else None,
+        )
         table = pa.Table.from_pylist(list(rows), schema or pa.schema([("id", pa.int32()), ("v", pa.string())]))
         deltalake.write_deltalake(
             self.folder, table, mode="append", schema_mode="merge", commit_properties=metadata, partition_by=["v"]
@@ -139,14 +150,15 @@ def test_old_commits_are_summed_up_and_outlive_the_files_of_the_log(written: Wri
 
 
 def test_a_log_whose_beginning_is_gone_is_read_from_its_checkpoint(written: Written) -> None:
-    written.write({"id": 1, "v": "a"})
-    written.write({"id": 2, "v": "b"}, text=commit_text(entry(1)))
+    written.write({"id": 1, "v": "a"}, number=7)
+    written.write({"id": 2, "v": "b"})
     deltalake.DeltaTable(written.folder).create_checkpoint()
     (written.folder / "_delta_log" / f"{0:020d}.json").unlink()
     state = written.log.state()
     assert state.table is not None
     assert state.table.columns == (DeltaField("id", "int"), DeltaField("v", "string"))
-    assert (state.version, state.seq, state.table.partitions) == (1, 1, ("v",))
+    # The number of our last commit is Delta's to keep: the next one must be greater.
+    assert (state.version, state.seq, state.table.partitions) == (1, 7, ("v",))
 
 
 def test_a_table_that_was_made_anew_begins_anew(written: Written) -> None:

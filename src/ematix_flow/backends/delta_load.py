@@ -288,6 +288,8 @@ class DeltaLoad(Load):
         """MERGE takes its number and metadata from the session, so it gets one that nobody else writes with."""
         assert isinstance(self._change, Upsert)
         spark = self._queries.spark.newSession()
+        for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled"):
+            spark.conf.set(name, str(self._queries.spark.conf.get(name)))
         spark.conf.set("spark.databricks.delta.write.txnAppId", APP)
         spark.conf.set("spark.databricks.delta.write.txnVersion", str(entry.seq))
         spark.conf.set("spark.databricks.delta.commitInfo.userMetadata", commit_text(entry))

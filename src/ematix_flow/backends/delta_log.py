@@ -137,7 +137,7 @@ class DeltaLog:
         for version in newer:
             actions = self._actions(version)
             if version > known_at:
-                state.table = _changed(state.table, actions)
+                _learn(state, actions)
             state.version = max(state.version, version)
             if (entry := _entry(actions.get("commitInfo"))) is not None:
                 yield entry
@@ -152,8 +152,8 @@ class DeltaLog:
         found: dict[str, dict[str, Any]] = {}
         with suppress(FileNotFoundError), self._path(version).open(encoding="utf-8") as lines:
             for line in lines:
-                if (kind := _ACTION.match(line)) is not None:
-                    found[kind.group(1)] = json.loads(line)[kind.group(1)]
+                if _ACTION.match(line):
+                    _keep(found, json.loads(line))
         return found
 
     def _read_checkpoint(self, state: DeltaState) -> int:
@@ -166,7 +166,7 @@ class DeltaLog:
         if newest <= state.version:
             return state.version
         for path in found[newest]:
-            state.table = _changed(state.table, _checkpoint_actions(path))
+            _learn(state, _checkpoint_actions(path))
         state.version = newest
         return newest
 
@@ -202,9 +202,23 @@ def commit_text(entry: Entry) -> str:
 
 
 _COMMIT = re.compile(r"\d{20}\.json")
-_ACTION = re.compile(r'\s*\{\s*"(commitInfo|metaData|protocol)"')
+_ACTION = re.compile(r'\s*\{\s*"(commitInfo|metaData|protocol|txn)"')
 _KINDS = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _LIMITED = "__CHAR_VARCHAR_TYPE_STRING"
+
+
+def _keep(found: dict[str, dict[str, Any]], line: Mapping[str, Any]) -> None:
+    """Keep the action of a line, unless it is somebody else's transaction."""
+    for kind, action in line.items():
+        if action and (kind != "txn" or action["appId"] == APP):
+            found[kind] = action
+
+
+def _learn(state: DeltaState, actions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Take in what actions say of the table, and of the number of our last commit."""
+    state.table = _changed(state.table, actions)
+    if (ours := actions.get("txn")) is not None:
+        state.seq = max(state.seq, int(ours["version"]))
 
 
 def _entry(info: Mapping[str, Any] | None) -> Entry | None:
@@ -246,14 +260,17 @@ def _as_declared(field: DeltaField, type: ColumnType, declared: Column | None) -
     return Column(kept, field.nullable and declared.nullable, declared.primary_key, field.name)
 
 
-def _checkpoint_actions(path: Path) -> dict[str, Mapping[str, Any]]:
+def _checkpoint_actions(path: Path) -> dict[str, dict[str, Any]]:
     if path.suffix == ".json":
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     else:
         import pyarrow.parquet as pq
 
-        lines = pq.read_table(path, columns=["metaData", "protocol"]).to_pylist()
-    return {kind: line[kind] for line in lines for kind in ("metaData", "protocol") if line.get(kind)}
+        lines = pq.read_table(path, columns=["metaData", "protocol", "txn"]).to_pylist()
+    found: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        _keep(found, {kind: line.get(kind) for kind in ("metaData", "protocol", "txn")})
+    return found
 
 
 def _table(state: DeltaState) -> DeltaTable:
