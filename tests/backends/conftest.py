@@ -81,7 +81,7 @@ LANES = (
 USUAL = {
     "pushed": ("duckdb_memory", "sqlite", "postgres", "mysql"),
     "copied": ("postgres",),
-    "spark": ("memory", "parquet", "delta"),
+    "spark": ("memory", "parquet"),
 }
 """The systems that every test runs on, each way of rows; tests that say `everywhere` run on all of them."""
 
