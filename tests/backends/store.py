@@ -255,7 +255,7 @@ class DeltaStore(Store):
         if self.backend.columns(table) is None:
             return []
         found = deltalake.DeltaTable(self.backend.folder(table))
-        if {"columnMapping", "typeWidening"} & set(found.protocol().reader_features or ()):
+        if found.metadata().configuration.keys() & {"delta.columnMapping.mode", "delta.enableTypeWidening"}:
             # Only Spark reads these.
             return self.backend.read(table).toArrow().to_pylist()  # type: ignore[no-any-return]
         return found.to_pyarrow_table().to_pylist()  # type: ignore[no-any-return]

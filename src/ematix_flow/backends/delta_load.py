@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-__all__ = ["DeltaLoad", "merge_sql"]
+__all__ = ["DeltaLoad", "Home", "merge_sql"]
 
 
 class Home(Protocol):
