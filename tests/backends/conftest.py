@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ematix_flow.connections import (
+    DeltaLocalConnection,
     DuckDBConnection,
     MemoryConnection,
     MySQLConnection,
@@ -59,20 +60,23 @@ SYSTEMS = (
         marks=(pytest.mark.server,),
     ),
     System("memory", lambda name, _: MemoryConnection(name)),
-    System("parquet", files("parquet"), gaps=NO_ROW_CHANGES),
+    System("delta", lambda name, folder: DeltaLocalConnection(name, str(folder / "tables")), is_folder=True),
+    System("parquet", files("parquet"), is_folder=True, gaps=NO_ROW_CHANGES),
     # The ORC library moves fractions of the last second before 1970 by a second.
-    System("orc", files("orc"), gaps=NO_ROW_CHANGES, lost_names=("back`tick",), lost_values=(LAST_OF_1969,)),
-    System("json_lines", files("json_lines"), gaps=NO_ROW_CHANGES),
-    System("csv", files("csv"), gaps=NO_ROW_CHANGES, refused_types=(Bytes,)),
+    System(
+        "orc", files("orc"), is_folder=True, gaps=NO_ROW_CHANGES, lost_names=("back`tick",), lost_values=(LAST_OF_1969,)
+    ),
+    System("json_lines", files("json_lines"), is_folder=True, gaps=NO_ROW_CHANGES),
+    System("csv", files("csv"), is_folder=True, gaps=NO_ROW_CHANGES, refused_types=(Bytes,)),
 )
 BY_NAME = {system.name: system for system in SYSTEMS}
 
 LANES = (
     *(Lane(system, "pushed") for system in SYSTEMS if system.pushed),
     *(Lane(system, "copied") for system in SYSTEMS if system.pushed),
-    *(Lane(system, "spark") for system in SYSTEMS if not system.gaps),
-    # Files can be a source too, but rows in memory are seeded faster.
-    *(Lane(system, "spark", BY_NAME["memory"]) for system in SYSTEMS if system.gaps),
+    *(Lane(system, "spark") for system in SYSTEMS if not system.is_folder),
+    # Folders can be a source too, but rows in memory are seeded faster.
+    *(Lane(system, "spark", BY_NAME["memory"]) for system in SYSTEMS if system.is_folder),
 )
 USUAL = {
     "pushed": ("duckdb_memory", "sqlite", "postgres", "mysql"),
@@ -80,6 +84,21 @@ USUAL = {
     "spark": ("memory", "parquet"),
 }
 """The systems that every test runs on, each way of rows; tests that say `everywhere` run on all of them."""
+
+SAMPLES = {
+    "delta": (
+        "test_a_resumed_load_takes_what_is_new_and_keeps_its_bookmark",
+        "test_a_repeated_token_changes_nothing_and_says_so",
+        "test_a_row_that_returns_after_a_soft_delete_opens_a_new_version",
+        "test_evolve_widens_a_column_inside_the_load",
+        "test_every_value_comes_back_as_it_was_given",
+        "test_hard_deletes_remove_keys_that_the_source_no_longer_has",
+        "test_late_events_can_be_inserted_and_the_timeline_is_repaired",
+        "test_new_rows_take_the_place_of_all_old_ones",
+        "test_reserved_words_quotes_and_other_alphabets_are_names_like_any_other",
+    ),
+}
+"""Every load into these systems takes seconds, so a few tests stand for all; without its row a system does all."""
 
 
 def _is_twin(lane: Lane, module: str) -> bool:
@@ -104,6 +123,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     concerned = getattr(metafunc.function, "concerned", lambda lane: True)
     lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL[lane.path])]
     lanes = [lane for lane in lanes if concerned(lane) and not _is_twin(lane, metafunc.module.__name__)]
+    name = metafunc.function.__name__
+    lanes = [lane for lane in lanes if name in SAMPLES.get(lane.system.name, (name,))]
     marks = {"pushed": (), "copied": (pytest.mark.slow,), "spark": (pytest.mark.slow,)}
     metafunc.parametrize(
         "lane", [pytest.param(lane, id=str(lane), marks=(*marks[lane.path], *lane.system.marks)) for lane in lanes]

@@ -76,7 +76,7 @@ def prepare(lab: Lab, scenario: Scenario) -> list[Row]:
 
 def die(lab: Lab, killer: Killer) -> None:
     """Load, and be killed; the end of the run is the last event."""
-    (watch_files if lab.lane.system.gaps else watch_statements)(lab, killer)
+    (watch_files if lab.lane.system.is_folder else watch_statements)(lab, killer)
     watch_steps(lab, killer)
     lab.run(at=CRASHED, token=TOKEN)
     killer.event("the end of the run")
@@ -180,7 +180,7 @@ def is_killed(work: Callable[[], None]) -> bool:
 def spark_lane(system: str) -> Lane:
     """The lane that loads a system through Spark; folders take their rows from a database."""
     target = BY_NAME[system]
-    return Lane(target, "spark", BY_NAME["sqlite"] if target.gaps else None)
+    return Lane(target, "spark", BY_NAME["sqlite"] if target.is_folder else None)
 
 
 def no_spark() -> Any:

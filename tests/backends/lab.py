@@ -66,6 +66,8 @@ class System:
     """What its tests are: those that need a server say so."""
     gaps: Mapping[str, type[Exception]] = field(default_factory=dict)
     """The modes it refuses, and what it raises."""
+    is_folder: bool = False
+    """Its tables are folders, which other programs may read and write."""
     refused_types: tuple[type[ColumnType], ...] = ()
     keeps_nan: bool = True
     keeps_infinity: bool = True

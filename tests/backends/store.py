@@ -239,6 +239,28 @@ class FilesStore(Store):
         return [] if self.backend.columns(table) is None else self.backend.read(table).toArrow().to_pylist()
 
 
+class DeltaStore(Store):
+    """A Delta table, written and read by a program that is not Spark."""
+
+    def put(self, table: TableRef, types: Mapping[str, ColumnType], rows: Sequence[Row]) -> None:
+        import deltalake
+
+        folder = self.backend.folder(table)
+        folder.mkdir(parents=True, exist_ok=True)
+        deltalake.write_deltalake(folder, arrow_table(types, rows), mode="overwrite")
+
+    def get(self, table: TableRef) -> list[Row]:
+        import deltalake
+
+        if self.backend.columns(table) is None:
+            return []
+        found = deltalake.DeltaTable(self.backend.folder(table))
+        if found.metadata().configuration.keys() & {"delta.columnMapping.mode", "delta.enableTypeWidening"}:
+            # Only Spark reads these.
+            return self.backend.read(table).toArrow().to_pylist()  # type: ignore[no-any-return]
+        return found.to_pyarrow_table().to_pylist()  # type: ignore[no-any-return]
+
+
 def arrow_table(types: Mapping[str, ColumnType], rows: Sequence[Row]) -> Any:
     """Rows as an Arrow table of the declared types."""
     import pyarrow as pa
@@ -297,5 +319,6 @@ _STORES: Mapping[str, type[Store]] = {
     "mysql": MySQLStore,
     "memory": MemoryStore,
     "object_store_local": FilesStore,
+    "delta_local": DeltaStore,
 }
 _WRITERS = {"parquet": _write_parquet, "orc": _write_orc, "csv": _write_csv, "json_lines": _write_json}

@@ -126,7 +126,7 @@ def test_a_load_may_die_at_any_moment(path: str, system: str, scenario: str, pro
 
 def middle_of(path: str, system: str, scenario: str) -> str:
     """How the statement begins that brings rows into the table; copied rows of a full refresh go straight there."""
-    if BY_NAME[system].gaps:
+    if BY_NAME[system].is_folder:
         return "os."
     if (path, scenario) == ("copied", "truncate"):
         return {"postgres": 'the end of COPY "shop"."customer"', "mysql": "the end of LOAD DATA"}[system]

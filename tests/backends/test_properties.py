@@ -76,6 +76,11 @@ LANES = {
     "duckdb-spark": (Lane(BY_NAME["duckdb_memory"], "spark"), FEW, 3),
     "sqlite-spark": (Lane(BY_NAME["sqlite"], "spark"), FEW, 3),
     "memory-spark": (Lane(BY_NAME["memory"], "spark"), FEW, 3),
+    "delta-spark": (
+        Lane(BY_NAME["delta"], "spark", BY_NAME["memory"]),
+        ("scd2, events, late inserted",),
+        2,
+    ),
     "parquet-spark": (Lane(BY_NAME["parquet"], "spark", BY_NAME["memory"]), ("append", "truncate"), 3),
 }
 

@@ -16,8 +16,8 @@ import pytest
 
 from ematix_flow.config import Settings
 from ematix_flow.engine.ivy import file_name
-from ematix_flow.engine.jars import JarStore, fetching, group_class, group_names, locked_jars
-from ematix_flow.engine.session import SessionOptions, open_session
+from ematix_flow.engine.jars import JarStore, add_conf, fetching, group_class, group_conf, group_names, locked_jars
+from ematix_flow.engine.session import SessionOptions, check_session, open_session
 from ematix_flow.errors import ConfigError, JarError, SessionError, UnknownNameError
 from tests.spark_session import cache_dir
 
@@ -274,3 +274,31 @@ def test_a_session_that_somebody_else_made_must_have_the_jars(session: Callable[
         open_session(SessionOptions(cache_dir(), groups=("jdbc",)))
     assert "flow jars fetch jdbc" in str(caught.value.hint)
     assert open_session(SessionOptions(cache_dir())) is spark
+
+
+class Told:
+    """A session that somebody else made, as far as its settings go."""
+
+    def __init__(self, **conf: str) -> None:
+        self.conf = {key.replace("__", "."): value for key, value in conf.items()}
+
+
+def test_a_session_that_somebody_else_made_must_have_been_told_of_delta() -> None:
+    extension, catalog = group_conf(["delta"]).values()
+    told = {"spark__sql__extensions": f"com.example.Own,{extension}", "spark__sql__catalog__spark_catalog": catalog}
+    check_session(Told(**told), ["delta"])  # type: ignore[arg-type]
+    with pytest.raises(
+        SessionError, match=r"not told to use 'delta': spark\.sql\.extensions is 'com\.example\.Own'"
+    ) as no:
+        check_session(Told(**{**told, "spark__sql__extensions": "com.example.Own"}), ["delta"])  # type: ignore[arg-type]
+    assert str(no.value.hint).endswith(f"spark.sql.catalog.spark_catalog={catalog}, beside what is there")
+    del told["spark__sql__catalog__spark_catalog"]
+    with pytest.raises(SessionError, match="spark_catalog is ''"):
+        check_session(Told(**told), ["delta"])  # type: ignore[arg-type]
+
+
+def test_extensions_of_the_user_stand_beside_those_of_the_jars() -> None:
+    conf = group_conf(["delta"], tuned=True)
+    add_conf(conf, {"spark.sql.extensions": "com.example.Own", "spark.databricks.delta.snapshotPartitions": "9"})
+    assert conf["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,com.example.Own"
+    assert conf["spark.databricks.delta.snapshotPartitions"] == "9"

@@ -29,8 +29,12 @@ __all__ = [
     "Entry",
     "LogState",
     "Staging",
+    "entry_from_json",
+    "entry_to_json",
     "run_from_json",
     "run_to_json",
+    "state_from_json",
+    "state_to_json",
     "write_atomically",
 ]
 
@@ -148,7 +152,7 @@ class CommitLog:
             text = self._commit_path(seq).read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _entry_from_json(_parse(text, self._commit_path(seq)))
+        return entry_from_json(_parse(text, self._commit_path(seq)))
 
     def stage(self, state: LogState, run_id: str, owner: str) -> Staging:
         """A new folder for the work of the commit after `state`."""
@@ -174,7 +178,7 @@ class CommitLog:
         for path in (*files, *{path.parent for path in files}):
             _flush(path)
         draft = staging.path / "commit.json"
-        draft.write_text(json.dumps(_entry_to_json(entry)), encoding="utf-8")
+        draft.write_text(json.dumps(entry_to_json(entry)), encoding="utf-8")
         _flush(draft)
         path = self._commit_path(entry.seq)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -209,7 +213,7 @@ class CommitLog:
         if state.seq - state.checkpoint < CHECKPOINT_EVERY:
             return
         path = self._checkpoints / f"checkpoint-{state.seq:012d}.json"
-        write_atomically(path, json.dumps(_state_to_json(state)))
+        write_atomically(path, json.dumps(state_to_json(state)))
         # One older checkpoint stays for readers that have found its name and not opened it yet.
         for old in sorted(self._checkpoints.glob("checkpoint-*.json"))[:-2]:
             old.unlink(missing_ok=True)
@@ -265,7 +269,7 @@ class CommitLog:
         while paths := sorted(self._checkpoints.glob("checkpoint-*.json")):
             # A writer may remove a checkpoint that is two generations old: then there is a newer one.
             with suppress(FileNotFoundError):
-                return _state_from_json(_parse(paths[-1].read_text(encoding="utf-8"), paths[-1]))
+                return state_from_json(_parse(paths[-1].read_text(encoding="utf-8"), paths[-1]))
         return LogState()
 
 
@@ -290,7 +294,8 @@ def run_from_json(data: Mapping[str, Any]) -> Run:
     return Run(**{**data, **instants})
 
 
-def _entry_to_json(entry: Entry) -> dict[str, object]:
+def entry_to_json(entry: Entry) -> dict[str, object]:
+    """A commit as plain data."""
     return {
         "version": VERSION,
         "seq": entry.seq,
@@ -304,7 +309,8 @@ def _entry_to_json(entry: Entry) -> dict[str, object]:
     }
 
 
-def _entry_from_json(data: Mapping[str, Any]) -> Entry:
+def entry_from_json(data: Mapping[str, Any]) -> Entry:
+    """The commit that `entry_to_json` described."""
     return Entry(
         seq=data["seq"],
         token=data["token"],
@@ -317,7 +323,8 @@ def _entry_from_json(data: Mapping[str, Any]) -> Entry:
     )
 
 
-def _state_to_json(state: LogState) -> dict[str, object]:
+def state_to_json(state: LogState) -> dict[str, object]:
+    """What commits add up to, as plain data."""
     return {
         "version": VERSION,
         "seq": state.seq,
@@ -332,7 +339,8 @@ def _state_to_json(state: LogState) -> dict[str, object]:
     }
 
 
-def _state_from_json(data: Mapping[str, Any]) -> LogState:
+def state_from_json(data: Mapping[str, Any]) -> LogState:
+    """What `state_to_json` described."""
     state = LogState(seq=data["seq"], schemas=data["schemas"], tokens=data["tokens"], checkpoint=data["seq"])
     state.files = {file.path: file for file in _files(data["files"])}
     for kept in data["bookmarks"]:

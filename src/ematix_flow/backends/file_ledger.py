@@ -1,4 +1,4 @@
-"""What a folder connection remembers of runs: one JSON document per run, and which tables a pipeline loads."""
+"""What a connection to a folder remembers of runs: one JSON document per run, and which tables a pipeline loads."""
 
 from __future__ import annotations
 
@@ -8,21 +8,32 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Run
 from .base import Ledger
-from .file_commits import FOLDER, CommitLog, run_from_json, run_to_json, write_atomically
+from .file_commits import FOLDER, LogState, run_from_json, run_to_json, write_atomically
 from .owner import INTERRUPTED, is_alive
 
-__all__ = ["FileLedger"]
+__all__ = ["FileLedger", "TableLog"]
+
+
+class TableLog(Protocol):
+    """The commits of one table, as far as a ledger asks for them."""
+
+    def state(self) -> LogState:
+        """What is committed at this moment."""
+
+    def roll_forward(self) -> None:
+        """Finish what crashed loads committed, their run documents among it."""
 
 
 class FileLedger(Ledger):
     """Run documents below `<path>/_ematix/runs`; bookmarks and instants come from the tables' own commits."""
 
-    def __init__(self, root: Path, log_of: Callable[[TableRef], CommitLog]) -> None:
+    def __init__(self, root: Path, log_of: Callable[[TableRef], TableLog]) -> None:
         self._home = root / FOLDER
         self._finished = self._home / "runs"
         self._running = self._finished / "running"
@@ -48,6 +59,12 @@ class FileLedger(Ledger):
         """Write the final record of `run`; may be repeated."""
         _write(self._finished, run)
         (self._running / _document(run.run_id)).unlink(missing_ok=True)
+
+    def restore(self, run: Run) -> None:
+        """Write the final record of a committed run where it is missing."""
+        known = _read(self._finished / _document(run.run_id))
+        if known is None or known.status != run.status:
+            self.record(run)
 
     def note_table(self, run: Run) -> None:
         """Remember that the pipeline loads this table, so that its bookmark can be found in the table's commits."""

@@ -18,18 +18,19 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ..errors import BackendError, ConnectError, SpecError, UnknownNameError, UnsupportedError
+from ..errors import BackendError, SpecError, UnknownNameError, UnsupportedError
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import Table
 from ..strategies.base import INCOMING, TARGET, Append, Change, Replace, Upsert
 from ..types import JSON, JSONB, UUID, String, Text, TimestampTZ
-from .base import Actual, Applied, Backend, Capabilities, Frame, Load, Relation, SchemaChange
+from .base import Actual, Applied, Capabilities, Frame, Load, Relation, SchemaChange
 from .connection import ObjectStoreLocalConnection
 from .file_commits import CommitLog, DataFile, Entry, LogState, Staging
 from .file_formats import FileFormat, file_format
 from .file_ledger import FileLedger
 from .file_table import DATA, FileReader, FileTable, Layout, data_files, frame_types
+from .folder import FolderBackend
 from .frames import (
     SPARK,
     FrameQueries,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["FilesBackend", "FilesLoad", "ObjectStoreLocalConnection"]
 
 
-class FilesBackend(Backend):
+class FilesBackend(FolderBackend):
     """Files on a local disk."""
 
     can = Capabilities(
@@ -66,11 +67,6 @@ class FilesBackend(Backend):
     dialect = SparkDialect()
     connection: ObjectStoreLocalConnection
 
-    @property
-    def root(self) -> Path:
-        """The folder of the connection."""
-        return Path(self.connection.path).expanduser().absolute()
-
     @cached_property
     def format(self) -> FileFormat:
         """The format of the connection's tables."""
@@ -83,28 +79,11 @@ class FilesBackend(Backend):
 
     def log(self, table: TableRef) -> CommitLog:
         """The commit log of `table`."""
-        for part in (table.schema, table.name):
-            if part.startswith(("_", ".")) or "/" in part or os.sep in part or "\0" in part:
-                hint = "names of folders hold no separators and do not begin with _ or ."
-                raise SpecError(f"{part!r} in {table} cannot be the name of a folder", hint=hint)
-        return CommitLog(self.root / table.schema / table.name, published=self.ledger.record)
+        return CommitLog(self.folder(table), published=self.ledger.record)
 
-    def ping(self) -> str:
-        """The folder and how many tables it holds."""
-        existing = next(path for path in (self.root, *self.root.parents) if path.exists())
-        if not existing.is_dir():
-            raise ConnectError(
-                f"connection {self.connection.name!r}: {existing} is not a folder", hint="change its path"
-            )
-        if existing != self.root:
-            if not os.access(existing, os.W_OK):
-                raise ConnectError(
-                    f"connection {self.connection.name!r}: {self.root} does not exist and cannot be created",
-                    hint=f"create it, or allow writing in {existing}",
-                )
-            return f"{self.root} does not exist yet; the first load creates it"
-        tables = len(self._known_tables())
-        return f"{self.root}: {tables} {'table' if tables == 1 else 'tables'}, {self.connection.format} files"
+    def described(self, tables: int) -> str:
+        """The folder's content in words."""
+        return f"{super().described(tables)}, {self.connection.format} files"
 
     def read(self, place: Place) -> DataFrame:
         """The rows at `place`: of the files that are live at this moment."""
@@ -143,7 +122,7 @@ class FilesBackend(Backend):
         state = found.log.state()
         if not found.exists(state):
             where = f"connection {self.connection.name!r}"
-            raise UnknownNameError("table", str(table), known=self._known_tables(), where=where)
+            raise UnknownNameError("table", str(table), known=self.known_tables(), where=where)
         return found.frame(state, self.reader())
 
     def _prefix_frame(self, place: Prefix) -> DataFrame:
@@ -180,12 +159,6 @@ class FilesBackend(Backend):
         parts = common.relative_to(self.root).parts
         first = next((i for i, part in enumerate(parts) if "=" in part), len(parts))
         return self.root.joinpath(*parts[:first])
-
-    def _known_tables(self) -> list[str]:
-        if not self.root.is_dir():
-            return []
-        folders = (path for path in self.root.glob("[!_.]*/[!_.]*") if path.is_dir())
-        return sorted(f"{path.parent.name}.{path.name}" for path in folders)
 
 
 class FilesLoad(Load):

@@ -23,6 +23,7 @@ from .sql_text import replace_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
 
@@ -81,6 +82,13 @@ class FrameQueries:
         with _without_constraints(self.spark):
             return [tuple(row) for row in self.frame(query).collect()]
 
+    def save(self, query: exp.Query, path: str) -> DataFrame:
+        """The rows of `query`, evaluated once into Parquet."""
+        with _without_constraints(self.spark):
+            frame = self.frame(query)
+            frame.write.parquet(path)
+        return self.spark.read.schema(frame.schema).parquet(path)
+
     def arrow(self, query: exp.Query) -> pa.Table:
         """The rows of `query`, evaluated."""
         with _without_constraints(self.spark):
@@ -122,15 +130,21 @@ class Tally:
     rules: Mapping[str, str]
     """What to say of rows that break a rule, and the SQL condition that they meet."""
     _observation: Observation | None = None
+    _counted: Mapping[str, int] | None = None
 
     def watch(self, frame: DataFrame) -> DataFrame:
         """The same rows, counted when they are evaluated."""
         from pyspark.sql import Observation
-        from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
-        broken = [F.count_if(F.expr(condition)).alias(f"_{i}") for i, condition in enumerate(self.rules.values())]
         self._observation = Observation()
-        return frame.observe(self._observation, F.count(F.lit(1)).alias("_rows"), *broken)
+        return frame.observe(self._observation, *self._counters())
+
+    def count(self, frame: DataFrame, label: str) -> dict[str, int]:
+        """Count the rows now, in a pass of their own; gives how many there are of each label."""
+        found = [row.asDict() for row in frame.groupBy(SPARK.quote(label)).agg(*self._counters()).collect()]
+        names = ("_rows", *(f"_{i}" for i in range(len(self.rules))))
+        self._counted = {name: sum(row[name] for row in found) for name in names}
+        return {str(row[label]): int(row["_rows"]) for row in found}
 
     def rows(self) -> int:
         """How many rows there were."""
@@ -146,7 +160,15 @@ class Tally:
                     hint="nothing was written; change the source query or the table's declaration",
                 )
 
+    def _counters(self) -> list[SparkColumn]:
+        from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+        broken = [F.count_if(F.expr(condition)).alias(f"_{i}") for i, condition in enumerate(self.rules.values())]
+        return [F.count(F.lit(1)).alias("_rows"), *broken]
+
     def _counts(self) -> Mapping[str, int]:
+        if self._counted is not None:
+            return self._counted
         assert self._observation is not None
         return self._observation.get
 

@@ -24,6 +24,7 @@ class DeltaLocalConnection(Connection):
     """Delta tables in a folder: `schema.name` is the folder `<path>/<schema>/<name>`."""
 
     kind: ClassVar[str] = "delta_local"
+    backend: ClassVar[str] = "delta:DeltaBackend"
     schemes: ClassVar[tuple[str, ...]] = ("delta",)
     local_path: ClassVar[str] = "path"
 

@@ -22,6 +22,7 @@ from ..types import ColumnType
 from .plan import build_plan
 from .result import RunResult
 from .run import Systems, run_plan
+from .session import check_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,6 +72,7 @@ def read_arrow(backend: Backend, sql: str) -> pa.Table:
 
 def read_spark(backend: Backend, spark: SparkSession, sql: str) -> DataFrame:
     """The rows of a query as of now, as a frame of the session."""
+    check_session(spark, backend.jars)
     with backend.workshop.shelf(spark):
         return backend.read(Query(sql))
 

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,10 +21,26 @@ from ..config import Settings
 from ..errors import JarError, UnknownNameError
 from .ivy import run_ivy
 
-__all__ = ["LOCK", "Fetching", "Jar", "JarStore", "State", "fetching", "group_class", "group_names", "locked_jars"]
+__all__ = [
+    "EXTENSIONS",
+    "LOCK",
+    "Fetching",
+    "Jar",
+    "JarStore",
+    "State",
+    "add_conf",
+    "fetching",
+    "group_class",
+    "group_conf",
+    "group_names",
+    "locked_jars",
+]
 
 LOCK = Path(__file__).with_name("jars.toml")
 """The lock file."""
+
+EXTENSIONS = "spark.sql.extensions"
+"""The setting that several groups may add to."""
 
 State = Literal["present", "missing", "damaged"]
 
@@ -84,6 +100,21 @@ def locked_jars(groups: Iterable[str]) -> tuple[Jar, ...]:
 def group_class(group: str) -> str:
     """A class by which a session shows that it has the jars of a group."""
     return _group(group).proof
+
+
+def group_conf(groups: Iterable[str], *, tuned: bool = False) -> dict[str, str]:
+    """What Spark must be told to use the jars of some groups; `tuned`, with what makes them quick too."""
+    conf: dict[str, str] = {}
+    for group in map(_group, sorted(set(groups))):
+        add_conf(conf, {**group.conf, **group.tuning} if tuned else group.conf)
+    return conf
+
+
+def add_conf(conf: dict[str, str], more: Mapping[str, str]) -> None:
+    """Put settings over those that are there; extensions stand beside each other."""
+    for key, value in more.items():
+        known = [each for each in conf.get(key, "").split(",") if each] if key == EXTENSIONS else []
+        conf[key] = ",".join(dict.fromkeys([*known, *value.split(",")])) if key == EXTENSIONS else value
 
 
 def fetching() -> Fetching | None:
@@ -206,6 +237,8 @@ class JarStore:
 class _Group:
     proof: str
     jars: tuple[Jar, ...]
+    conf: Mapping[str, str]
+    tuning: Mapping[str, str]
 
 
 _PART = ".fetching-"
@@ -219,6 +252,8 @@ def _lock() -> dict[str, _Group]:
         name: _Group(
             group["class"],
             tuple(Jar(name, jar["coordinate"], jar["file"], jar["sha256"], jar["bytes"]) for jar in group["jars"]),
+            group.get("conf", {}),
+            group.get("tuning", {}),
         )
         for name, group in read.items()
     }

@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from ..config import Settings
 from ..errors import SessionError
 from . import archive, jvm
-from .jars import JarStore, group_class
+from .jars import EXTENSIONS, JarStore, add_conf, group_class, group_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionOptions", "close_session", "is_running", "log_file", "open_session", "use_session"]
+__all__ = ["SessionOptions", "check_session", "close_session", "is_running", "log_file", "open_session", "use_session"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,26 @@ def is_running() -> bool:
         return _users_session() is not None
     finally:
         _process.lock.release()
+
+
+def check_session(spark: SparkSession, groups: Iterable[str]) -> None:
+    """Raise SessionError unless a session that somebody else made can work with the jars of these groups."""
+    for group in groups:
+        if not jvm.has_class(spark, group_class(group)):
+            raise SessionError(
+                f"the Spark session that runs lacks the jars of {group!r}: it has no {group_class(group)}",
+                hint=f"`flow jars fetch {group}` says where they are: start the session with them in "
+                "spark.driver.extraClassPath, or call close_session() and let a new one start",
+            )
+        for key, value in group_conf((group,)).items():
+            found = str(spark.conf.get(key, ""))
+            if value not in found.split(","):
+                raise SessionError(
+                    f"the Spark session that runs was not told to use {group!r}: {key} is {found!r}",
+                    hint="start it with "
+                    + " and ".join(f"{name}={text}" for name, text in group_conf((group,)).items())
+                    + (", beside what is there" if key == EXTENSIONS and found else ""),
+                )
 
 
 def log_file() -> Path | None:
@@ -232,7 +252,9 @@ def _session_conf(
         }
     elif options.jars:
         conf["spark.jars"] = ",".join(str(jar) for jar in options.jars)
-    conf |= {"spark.master": options.master, "spark.driver.memory": options.memory, **options.conf}
+    conf |= {"spark.master": options.master, "spark.driver.memory": options.memory}
+    add_conf(conf, group_conf(options.groups, tuned=True))
+    add_conf(conf, options.conf)
     flags = (*_java_flags(options, scratch, log), *extra)
     jars = os.pathsep.join(str(jar) for jar in options.jars)
     _prepend(conf, "spark.driver.extraJavaOptions", jvm.java_options(flags), " ")
@@ -348,13 +370,7 @@ def _refuse_stopped() -> SparkSession:
 
 def _fitting(spark: SparkSession, options: SessionOptions) -> SparkSession:
     """A session that somebody else made, which must have what the jars of `options` bring."""
-    for group in options.groups:
-        if not jvm.has_class(spark, group_class(group)):
-            raise SessionError(
-                f"the Spark session that runs lacks the jars of {group!r}: it has no {group_class(group)}",
-                hint=f"`flow jars fetch {group}` says where they are: start the session with them in "
-                "spark.driver.extraClassPath, or call close_session() and let a new one start",
-            )
+    check_session(spark, options.groups)
     return spark
 
 
