@@ -135,8 +135,8 @@ class Hesitant(Small):
     moves: list[int]
 
     @contextmanager
-    def reading(self) -> Iterator[Any]:
-        with super().reading() as cursor:
+    def reading(self, *, patient: bool = True) -> Iterator[Any]:
+        with super().reading(patient=patient) as cursor:
             execute = cursor.execute
 
             def hesitate(sql: str) -> object:

@@ -97,7 +97,7 @@ def test_a_lock_that_nobody_lets_go_of_is_a_conflict_after_its_time() -> None:
 
 def test_a_deadlock_is_a_conflict_and_leaves_nothing() -> None:
     waiting = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
-    with opened() as project:
+    with opened(load_retries=0) as project:
         prepare(project)
         with other() as cursor, ThreadPoolExecutor(1) as pool:
             cursor.execute("CREATE TABLE turns.much (id BIGINT)")

@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -151,7 +152,8 @@ class MySQLBackend(ServerBackend):
             if cut is not None:
                 tally = self.workshop.tally("reading", parts=len(cut.parts))
                 take = taking(cut.parts, columns, self.dialect, folder, tally)
-                if read_cut(cut, self.reading, self.driver_errors(), take):
+                # Who is not let in now does without: there is one stream at least.
+                if read_cut(cut, partial(self.reading, patient=False), self.driver_errors(), take):
                     tally.end()
                     return
             tally = self.workshop.tally("reading")
@@ -160,10 +162,14 @@ class MySQLBackend(ServerBackend):
             tally.end()
 
     @contextmanager
-    def reading(self) -> Iterator[Any]:
-        """A cursor of a connection of its own, which gives rows as the server sends them."""
+    def reading(self, *, patient: bool = True) -> Iterator[Any]:
+        """A cursor of a connection of its own, which gives rows as the server sends them.
+
+        Who is not `patient` hears at once, in the driver's words, that there is no way in.
+        """
         pymysql = optional("pymysql", extra="mysql")
-        driver = self.patiently(lambda: open_driver(self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor))
+        connect = partial(open_driver, self.connection, conv={}, cursorclass=pymysql.cursors.SSCursor)
+        driver = self.patiently(connect) if patient else connect()
         with closing(MySQLSession(driver, self.connection)), closing(driver.cursor()) as cursor:
             yield cursor
 
