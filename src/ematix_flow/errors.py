@@ -191,7 +191,6 @@ class ConflictError(BackendError):
 
     code = "backend.conflict"
     transient = True
-    passing = True
 
 
 class DriftError(BackendError):

@@ -31,7 +31,6 @@ from .postgres_facts import facts_of, schema_state
 from .postgres_functions import needed
 from .postgres_read import read_cut
 from .postgres_session import PostgresSession
-from .postgres_swap import find_keys, swapped
 from .progress import Tally
 from .server import SchemaState, ServerBackend
 from .server_connection import PostgresConnection
@@ -55,8 +54,6 @@ class PostgresBackend(ServerBackend):
     """A PostgreSQL database, version 12 or newer."""
 
     KEYS_LATER = True
-    SWAP_BYTES: ClassVar[int] = 8 * 2**20
-    """A table of this size is swapped, where it can be, when all its rows are replaced."""
     can = Capabilities(
         pushed=True, takes_frames=True, takes_typed=True, exports=True, enforces_keys=True, name_bytes=63
     )
@@ -323,17 +320,6 @@ class PostgresBackend(ServerBackend):
         return PostgresSpelling(
             shared.target, shared.quote, render, shared.casts, has_addresses=has_addresses, arbiters=groups
         )
-
-    @contextmanager
-    def replacing(self, connection: SqlConnection, table: Table) -> Iterator[str]:
-        ref = TableRef(table.schema, table.name)
-        keys = find_keys(connection, self._text(self.relation_sql(ref)), self.SWAP_BYTES)
-        if keys is None:
-            with super().replacing(connection, table) as place:
-                yield place
-            return
-        with swapped(connection, ref, keys, self.dialect.quote, lambda: self.attempt(connection)) as place:
-            yield place
 
     def _arbiters(self, connection: SqlConnection | None, table: Table) -> frozenset[frozenset[str]]:
         if connection is None:

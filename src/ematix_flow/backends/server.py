@@ -210,10 +210,9 @@ class ServerBackend(SqlBackend):
         stored = {column.name: self.dialect.stored_type(column.type) for column in table.columns}
         return actual is not None and actual.has_types(stored)
 
-    def deliver(
-        self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object], into: str
-    ) -> int:
-        return self.fill(connection, into, staged, {column.name: column.type for column in table.columns}, constants)
+    def deliver(self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object]) -> int:
+        types = {column.name: column.type for column in table.columns}
+        return self.fill(connection, self.relation_sql(TableRef(table.schema, table.name)), staged, types, constants)
 
     def rows_changed(self, cursor: SqlCursor) -> int:
         return int(cursor.rowcount)  # type: ignore[attr-defined]

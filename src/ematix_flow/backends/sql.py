@@ -119,23 +119,11 @@ class SqlBackend(Backend):
         """Whether what `receive` left can go straight into the table, without being staged."""
         return False
 
-    def deliver(
-        self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object], into: str
-    ) -> int:
-        """Put what `receive` left straight into the table, each row with the same `constants`; gives their number.
-
-        `into` is the table as statements name it, or one that will take its place.
-        """
+    def deliver(self, connection: SqlConnection, staged: Waiting, table: Table, constants: Mapping[str, object]) -> int:
+        """Put what `receive` left straight into the table, each row with the same `constants`; gives their number."""
         raise BackendError(
             f"connection {self.connection.name!r} ({self.connection.kind}) stages rows from outside first"
         )
-
-    @contextmanager
-    def replacing(self, connection: SqlConnection, table: Table) -> Iterator[str]:
-        """Where to put the new rows of a table, none of whose old ones is left behind the block."""
-        name = self.relation_sql(TableRef(table.schema, table.name))
-        connection.execute(f"DELETE FROM {name}")
-        yield name
 
     def settle(self, connection: SqlConnection, name: str, columns: Sequence[str] = ()) -> None:
         """Let the planner look at columns of a temporary table that was filled just now, where it has not by itself."""

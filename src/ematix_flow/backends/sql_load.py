@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -116,26 +114,21 @@ class SqlLoad(Load):
 
     def _deliver(self, change: Change, constants: Mapping[str, object]) -> Applied:
         assert self._waiting is not None
-        with self._place(change) as name:
-            inserted = self.backend.deliver(self.connection, self._waiting, self.table, constants, name)
+        if isinstance(change, Replace):
+            self.connection.execute(self.backend.spelling(self.table, self.render).empty())
+        inserted = self.backend.deliver(self.connection, self._waiting, self.table, constants)
         return Applied(read=inserted, labels={"insert": inserted})
-
-    def _place(self, change: Change) -> AbstractContextManager[str]:
-        """The table, as a place for new rows; where they replace all others, something else may stand in for it."""
-        if isinstance(change, Replace) and not self._is_new:
-            return self.backend.replacing(self.connection, self.table)
-        return nullcontext(self.backend.relation_sql(self._ref))
 
     def _apply(self, change: Change) -> Applied:
         spelling = self.backend.spelling(self.table, self.render, self.connection)
+        statements = change_statements(change, spelling)
         if isinstance(change, Upsert):
-            statements = change_statements(change, spelling)
             if len(statements) == 1:
                 return self._at_once(statements[0])
             return self._upsert(statements, change, spelling.of(change))
-        with self._place(change) as name:
-            insert = replace(spelling, target=name).insert(change.rows)
-            inserted = self.backend.rows_changed(self.connection.execute(insert))
+        for statement in statements:
+            cursor = self.connection.execute(statement.sql)
+        inserted = self.backend.rows_changed(cursor)
         if not self.backend.KEYS:
             self._refuse_broken(self.table.unique)
         # A load that resumes leaves rows out which earlier loads have brought; any other takes all it reads.
