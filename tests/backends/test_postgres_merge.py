@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,28 @@ def test_a_load_without_deletes_brings_each_row_in_whatever_others_do(load: Lab,
     result = load(HEADER, "1 | a", "2 | B", "4 | d")
     assert counts(result) == ((1, 1, 1) if rival.startswith("UPDATE") else (3, 0, 0))
     assert {(1, "a"), (2, "B"), (4, "d")} <= set(load.rows())
+
+
+def test_a_row_that_exists_needs_no_value_where_nobody_declared_one(load: Lab) -> None:
+    execute(load, "ALTER TABLE shop.customer ADD COLUMN w TEXT; UPDATE shop.customer SET w = 'kept'")
+    execute(load, "ALTER TABLE shop.customer ALTER COLUMN w SET NOT NULL")
+    assert counts(load(HEADER, "1 | A", "2 | B", "3 | C")) == (0, 3, 0)
+    assert execute(load, "SELECT DISTINCT w FROM shop.customer") == [("kept",)]
+
+
+def test_a_constraint_that_waits_is_no_hindrance(load: Lab) -> None:
+    execute(load, "ALTER TABLE shop.customer ADD UNIQUE (id) DEFERRABLE INITIALLY DEFERRED")
+    assert counts(load(HEADER, "1 | A", "2 | B", "3 | C", "4 | d")) == (1, 3, 0)
+
+
+def test_rows_that_stay_as_they_are_wait_for_nobody(load: Lab) -> None:
+    backend: Any = load.target
+    same = [f"{number} | x" for number in range(10, 40)]
+    load(HEADER, "1 | a", *same)
+    with psycopg.connect(backend.connection.url) as other:
+        other.execute("SELECT 1 FROM shop.customer WHERE id BETWEEN 10 AND 40 FOR UPDATE")
+        load.target.connection = replace(backend.connection, lock_timeout=1)
+        assert counts(load(HEADER, "1 | A", *same)) == (0, 1, 30)
 
 
 def test_a_server_that_does_not_count_merges_all_the_same(load: Lab) -> None:

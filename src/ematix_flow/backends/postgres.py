@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from ..types import ColumnType, Text, TimestampTZ
 from .arrow_files import parquet_types
 from .base import Actual, ActualColumn, Backend, Capabilities, Fact, Piped, QueryColumn, QueryResult
 from .optional import optional
-from .postgres_change import PostgresSpelling, arbiters, going_to_each, is_alone, is_few, rows_touched
+from .postgres_change import PostgresSpelling, arbiters, going_to_each, is_alone, is_few, is_mostly_news, rows_touched
 from .postgres_copy import carried_sql, copy_out, encoded
 from .postgres_cut import find_cut
 from .postgres_dialect import PostgresDialect
@@ -317,15 +317,19 @@ class PostgresBackend(ServerBackend):
         shared = super().spelling(table, render)
         has_addresses = not shared.casts and (connection is None or is_alone(connection, self._text(shared.target)))
         groups = self._arbiters(connection, table) if has_addresses else frozenset()
-        return PostgresSpelling(
+        spelling = PostgresSpelling(
             shared.target, shared.quote, render, shared.casts, has_addresses=has_addresses, arbiters=groups
         )
+        if connection is None:
+            return spelling
+        return replace(spelling, is_worth=lambda change: is_mostly_news(connection, change, render))
 
     def _arbiters(self, connection: SqlConnection | None, table: Table) -> frozenset[frozenset[str]]:
         if connection is None:
             return frozenset(frozenset(group) for group in (table.primary_key, *table.unique) if group)
         declared = {column.name: self.dialect.stored_type(column.type) for column in table.columns}
-        found = arbiters(connection, self._text(self.relation_sql(TableRef(table.schema, table.name))))
+        name = self._text(self.relation_sql(TableRef(table.schema, table.name)))
+        found = arbiters(connection, name, ", ".join(map(self._text, declared)))
         return frozenset(
             frozenset(group)
             for group in found

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sqlglot import exp
 
-from ..strategies.base import TARGET, Upsert
+from ..strategies.base import INCOMING, TARGET, Upsert
 from .sql_change import CHANGED, Spelling
 from .sql_connection import SqlConnection
 
-__all__ = ["PostgresSpelling", "arbiters", "going_to_each", "is_alone", "is_few", "rows_touched"]
+__all__ = ["PostgresSpelling", "arbiters", "going_to_each", "is_alone", "is_few", "is_mostly_news", "rows_touched"]
 
 FEW = 5
 """Rows are few where the table holds so many times more."""
+SAMPLE = 1000
+"""How many incoming rows are looked at to learn what most of them do."""
 _ADDRESS = "_ematix_address"
 _JOINS = ("enable_hashjoin", "enable_mergejoin")
 
@@ -29,6 +31,8 @@ class PostgresSpelling(Spelling):
     """The table alone holds its rows, so that an address says which one is meant."""
     arbiters: frozenset[frozenset[str]] = frozenset()
     """Groups of columns whose unique index finds the row that an arriving one meets."""
+    is_worth: Callable[[Upsert], bool] = lambda change: True
+    """Whether a change is made at once where it can be."""
     located: bool = False
     """The change table has the addresses."""
 
@@ -42,7 +46,7 @@ class PostgresSpelling(Spelling):
 
     def at_once(self, change: Upsert) -> str | None:
         """In the order of the keys: the index and the table are walked once, from one end to the other."""
-        if change.arrival is None or frozenset(change.keys) not in self.arbiters:
+        if change.arrival is None or frozenset(change.keys) not in self.arbiters or not self.is_worth(change):
             return None
         keys = self.names(change.keys)
         rows = self.render(
@@ -93,13 +97,40 @@ def _over_excluded(condition: exp.Expr) -> exp.Expr:
     return said
 
 
-def arbiters(connection: SqlConnection, name: str) -> list[dict[str, str]]:
+def is_mostly_news(connection: SqlConnection, change: Upsert, render: Callable[[exp.Query], str]) -> bool:
+    """Whether most of the incoming rows change something, as far as some of them tell.
+
+    Those that do not would be locked and written about as well, where a change is made at once.
+    """
+    assert change.arrival is not None
+    some = exp.select("*").from_(exp.table_(INCOMING, quoted=True)).limit(SAMPLE).subquery("i")
+    key = exp.column(change.keys[0], "t", quoted=True)
+    is_same = exp.and_(
+        exp.Not(this=exp.Is(this=key, expression=exp.null())),
+        exp.Not(this=exp.Paren(this=change.arrival.is_news.copy())),
+    )
+    met = exp.and_(
+        *(
+            exp.EQ(this=exp.column(each, "t", quoted=True), expression=exp.column(each, "i", quoted=True))
+            for each in change.keys
+        )
+    )
+    counts = [
+        exp.Count(this=exp.Star()),
+        exp.Count(this=exp.Case(ifs=[exp.If(this=is_same, true=exp.Literal.number(1))])),
+    ]
+    query = exp.select(*counts).from_(some).join(exp.table_(TARGET, quoted=True, alias="t"), on=met, join_type="left")
+    looked_at, same = connection.execute(render(query)).fetchall()[0]
+    return int(str(same)) * FEW < int(str(looked_at)) + FEW
+
+
+def arbiters(connection: SqlConnection, name: str, columns: str) -> list[dict[str, str]]:
     """The unique indexes of a table by which rows can be brought in one by one, each with its columns and types.
 
-    None where something else has a part in it that would hear of other rows than those that change, or where the server
-    does not count what a transaction does.
+    None where something else has a part in it that would hear of other rows than those that change, where the table has
+    more than these `columns`, whose rules the server would look at, or where it does not count what a transaction does.
     """
-    found = connection.execute(_ARBITERS.format(name=name)).fetchall()
+    found = connection.execute(_ARBITERS.format(name=name, columns=columns)).fetchall()
     groups: dict[object, dict[str, str]] = {}
     for index, column, kind in found:
         groups.setdefault(index, {})[str(column)] = str(kind)
@@ -116,7 +147,9 @@ WHERE c.oid = to_regclass({name}) AND c.relkind = 'r' AND NOT c.relhassubclass A
   AND NOT c.relrowsecurity AND current_setting('track_counts') = 'on'
   AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
   AND NOT EXISTS (SELECT 1 FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal)
-  AND NOT EXISTS (SELECT 1 FROM pg_attribute AS d WHERE d.attrelid = c.oid AND d.attidentity = 'a')
+  AND NOT EXISTS (SELECT 1 FROM pg_index AS j WHERE j.indrelid = c.oid AND NOT j.indimmediate)
+  AND NOT EXISTS (SELECT 1 FROM pg_attribute AS d WHERE d.attrelid = c.oid AND d.attnum > 0 AND NOT d.attisdropped
+    AND (d.attidentity = 'a' OR d.attname NOT IN ({columns})))
 """
 
 

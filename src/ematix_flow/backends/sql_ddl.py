@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..errors import BackendError
+from ..errors import BackendError, ConnectError
 from ..spec.place import TableRef
 from ..spec.table import DELETED, Column, Table
 from ..types import Boolean
@@ -50,7 +50,7 @@ def _named(what: str, hint: str | None = None) -> Iterator[None]:
     try:
         yield
     except BackendError as error:
-        if error.transient:
+        if error.transient or isinstance(error, ConnectError):
             raise
         raise BackendError(f"{what}: {error.message}", hint=hint or error.hint) from error
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ..errors import BackendError, FlowError
+from ..errors import BackendError, ConnectError, FlowError
 from ..spec.modes import mode_facts
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Run
@@ -226,7 +226,7 @@ class SqlLedger(Ledger):
         try:
             yield
         except BackendError as error:
-            if error.transient:
+            if error.transient or isinstance(error, ConnectError):
                 raise
             raise BackendError(
                 f"{error.message}: run records, bookmarks and tokens are kept in the schema {self.schema!r}",

@@ -45,7 +45,8 @@ def _hear_signals() -> None:
 
 
 def _interrupt_when(heard: int) -> None:
-    while os.read(heard, 1):
-        from ..backends.sql_connection import interrupt_statements
+    from ..backends.sql_connection import interrupt_statements
 
-        interrupt_statements()
+    while number := os.read(heard, 1):
+        if number[0] in (signal.SIGINT, signal.SIGTERM):
+            interrupt_statements()
