@@ -14,7 +14,7 @@ import pytest
 
 from ematix_flow.backends.retry import pauses
 from ematix_flow.connections import MySQLConnection, PostgresConnection
-from ematix_flow.errors import ConnectError
+from ematix_flow.errors import ConflictError, ConnectError
 from ematix_flow.events import Event, RunRetried
 from tests.backends.conftest import BY_NAME
 from tests.backends.crash_run import no_spark
@@ -151,6 +151,41 @@ def test_a_load_that_gives_way_in_a_deadlock_comes_back(tmp_path: Path) -> None:
     assert counts(result) == (0, 2, 0)
     assert ["ConflictError" in each.error for each in heard] == [True]
     lab.close()
+
+
+class Stumble:
+    """Loses the server once, before the commit of a load."""
+
+    def __init__(self) -> None:
+        self.has_happened = False
+
+    def event(self, text: str) -> None:
+        if text.startswith('INSERT INTO "ematix_flow"."loads"') and not self.has_happened:
+            self.has_happened = True
+            error = ConnectError("lost")
+            error.passing = True
+            raise error
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_what_another_run_commits_between_two_tries_overtakes_this_one(tmp_path: Path) -> None:
+    url = empty_postgres("lab0")
+    system = replace(BY_NAME["postgres"], connect=lambda name, _: PostgresConnection(name, url))
+    mine, other = (Lab(Lane(system, "copied"), tmp_path, no_spark, mode="merge") for _ in range(2))
+    mine("id | v", "1 | a", at="09:00")
+
+    def overtake(event: Event) -> None:
+        if isinstance(event, RunRetried):
+            other("id | v", "1 | newer", at="10:01")
+
+    mine.project.bus.subscribe(overtake)
+    watch_statements(mine, Stumble())
+    with pytest.raises(ConflictError, match="committed first"):
+        mine("id | v", "1 | old", at="10:00")
+    assert other.rows() == [(1, "newer")]
+    mine.close()
+    other.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
