@@ -15,6 +15,7 @@ import pytest
 from ematix_flow.connections import (
     DeltaLocalConnection,
     DuckDBConnection,
+    IcebergConnection,
     MemoryConnection,
     MySQLConnection,
     ObjectStoreLocalConnection,
@@ -61,6 +62,7 @@ SYSTEMS = (
     ),
     System("memory", lambda name, _: MemoryConnection(name)),
     System("delta", lambda name, folder: DeltaLocalConnection(name, str(folder / "tables")), is_folder=True),
+    System("iceberg", lambda name, folder: IcebergConnection(name, str(folder / "tables")), is_folder=True),
     System("parquet", files("parquet"), is_folder=True, gaps=NO_ROW_CHANGES),
     # The ORC library moves fractions of the last second before 1970 by a second.
     System(

@@ -281,7 +281,7 @@ class Backend(ABC):
     """One system, opened for one project."""
 
     can: ClassVar[Capabilities]
-    jars: ClassVar[tuple[str, ...]] = ()
+    jars: tuple[str, ...] = ()
     """Groups of the jar lock that the Spark session must have before this backend works."""
     dialect: Dialect
     """How queries over `incoming` and `target` are spelled here."""
