@@ -87,6 +87,30 @@ USUAL = {
 }
 """The systems that every test runs on, each way of rows; tests that say `everywhere` run on all of them."""
 
+SAMPLES = {
+    "delta": (
+        "test_a_resumed_load_takes_what_is_new_and_keeps_its_bookmark",
+        "test_a_repeated_token_changes_nothing_and_says_so",
+        "test_a_row_that_returns_after_a_soft_delete_opens_a_new_version",
+        "test_evolve_widens_a_column_inside_the_load",
+        "test_every_value_comes_back_as_it_was_given",
+        "test_hard_deletes_remove_keys_that_the_source_no_longer_has",
+        "test_late_events_can_be_inserted_and_the_timeline_is_repaired",
+        "test_new_rows_take_the_place_of_all_old_ones",
+        "test_reserved_words_quotes_and_other_alphabets_are_names_like_any_other",
+    ),
+    # What the loads into both formats share is shown by the other one.
+    "iceberg": (
+        "test_a_resumed_load_takes_what_is_new_and_keeps_its_bookmark",
+        "test_every_value_comes_back_as_it_was_given",
+        "test_new_rows_take_the_place_of_all_old_ones",
+        "test_reserved_words_quotes_and_other_alphabets_are_names_like_any_other",
+        "test_soft_deletes_mark_keys_that_the_source_no_longer_has",
+        "test_versions_open_close_and_stay",
+    ),
+}
+"""Every load into these systems takes seconds, so a few tests stand for all; without its row a system does all."""
+
 
 def _is_twin(lane: Lane, module: str) -> bool:
     """Whether another lane shows the same: few modules are enough for it.
@@ -110,6 +134,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     concerned = getattr(metafunc.function, "concerned", lambda lane: True)
     lanes = [lane for lane in LANES if mode not in lane.system.gaps and (whole or lane.system.name in USUAL[lane.path])]
     lanes = [lane for lane in lanes if concerned(lane) and not _is_twin(lane, metafunc.module.__name__)]
+    name = metafunc.function.__name__
+    lanes = [lane for lane in lanes if name in SAMPLES.get(lane.system.name, (name,))]
     marks = {"pushed": (), "copied": (pytest.mark.slow,), "spark": (pytest.mark.slow,)}
     metafunc.parametrize(
         "lane", [pytest.param(lane, id=str(lane), marks=(*marks[lane.path], *lane.system.marks)) for lane in lanes]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RING = (
     "sqlite", "duckdb", "postgres", "parquet", "mysql", "sqlite_memory", "orc", "memory", "csv", "duckdb_memory",
-    "json_lines", "delta",
+    "json_lines",
 )  # fmt: skip
 PAIRS = [(source, RING[(at + step) % len(RING)]) for step in (1, 3) for at, source in enumerate(RING)]
 

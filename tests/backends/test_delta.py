@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ematix_flow.errors import CheckError, ConflictError, DriftError, UnknownNameError
-from ematix_flow.spec.place import TableRef
+from ematix_flow.spec.place import Query, TableRef
 from ematix_flow.strategies.base import Append, Upsert
 from tests.backends.conftest import BY_NAME
 from tests.backends.lab import TARGET, Lab, Lane, clock
@@ -59,6 +59,8 @@ def test_every_load_is_one_commit_that_other_readers_see_whole(delta: Lab) -> No
         {"id": 3, "city": "Bern", "v": "c"},
     ]
     assert (delta.folder / "target/tables/shop/customer/city=Bern").is_dir()
+    read = delta.target.read(Query("SELECT MAX(id) AS id FROM shop.customer WHERE city = 'Bern'"))
+    assert [tuple(row) for row in read.collect()] == [(3,)]
     with pytest.raises(DriftError, match="partitioned in another way"):
         delta("id | city | v", "1 | Bern | A", dunders={})
     with pytest.raises(UnknownNameError, match=r"shop\.customer"):

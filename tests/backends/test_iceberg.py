@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from pyiceberg.table import StaticTable
 
 from ematix_flow.backends.iceberg import IcebergBackend
 from ematix_flow.backends.iceberg_log import IcebergLog, IcebergState, folder_metadata
+from ematix_flow.backends.owner import current_owner
 from ematix_flow.connections import IcebergConnection
 from ematix_flow.errors import CheckError, ConfigError, ConflictError, ConnectError, DriftError, UnknownNameError
-from ematix_flow.spec.place import TableRef
+from ematix_flow.spec.place import Query, TableRef
 from ematix_flow.strategies.base import Append, Upsert
 from tests.backends.conftest import BY_NAME
 from tests.backends.lab import TARGET, Lab, Lane
@@ -76,12 +79,24 @@ def test_every_load_is_one_snapshot_that_other_readers_see_whole(iceberg: Lab) -
     iceberg("id | city | v", "1 | Bern | A")  # changes nothing
     assert operations(iceberg) == ["append", "overwrite", "append"]
     assert seen(iceberg, "id", "city", "v") == [(1, "Bern", "A"), (2, "", "b"), (3, "Bern", "c")]
+    read = iceberg.target.read(Query("SELECT MAX(id) AS id FROM shop.customer WHERE city = 'Bern'"))
+    assert [tuple(row) for row in read.collect()] == [(3,)]
     assert list(metadata(iceberg)["refs"]) == ["main"]
     assert [field.name for field in other_reader(iceberg).spec().fields] == ["city"]
     with pytest.raises(DriftError, match="partitioned in another way"):
         iceberg("id | city | v", "1 | Bern | A", dunders={})
     with pytest.raises(UnknownNameError, match=r"shop\.customer"):
         iceberg.target.read(TableRef("shop", "customers"))
+
+
+def test_branches_of_dead_loads_are_removed_and_others_stay(iceberg: Lab) -> None:
+    iceberg("id | v", "1 | a", mode="append")
+    host, _, start = (quote(part, safe="") for part in current_owner().rsplit(":", 2))
+    dead, alive = f"ematix_flow~{host}~999999999~1~run", f"ematix_flow~{host}~{os.getpid()}~{start}~run"
+    for branch in (dead, alive, "theirs"):
+        by_others(iceberg, f"ALTER TABLE {{table}} CREATE BRANCH `{branch}`")
+    iceberg("id | v", "2 | b", mode="append")
+    assert set(metadata(iceberg)["refs"]) == {"main", alive, "theirs"}
 
 
 def test_a_merge_adds_and_widens_columns(iceberg: Lab) -> None:

@@ -78,7 +78,7 @@ LANES = {
     "memory-spark": (Lane(BY_NAME["memory"], "spark"), FEW, 3),
     "delta-spark": (
         Lane(BY_NAME["delta"], "spark", BY_NAME["memory"]),
-        ("merge, soft deletes", "scd2, events, late inserted"),
+        ("scd2, events, late inserted",),
         2,
     ),
     "parquet-spark": (Lane(BY_NAME["parquet"], "spark", BY_NAME["memory"]), ("append", "truncate"), 3),

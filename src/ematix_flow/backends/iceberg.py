@@ -33,7 +33,12 @@ __all__ = ["IcebergBackend", "IcebergConnection"]
 class IcebergBackend(LakeBackend):
     """Iceberg tables of one catalog, with their files on a local disk."""
 
-    can = Capabilities(guarantee="all of a load or none of it, exactly once for one token, for every reader of Iceberg")
+    can = Capabilities(
+        guarantee=(
+            "all of a load or none of it, exactly once for one token, for every reader of Iceberg; where files alone are "
+            "the catalog, another program that commits at the same moment may be overlooked"
+        ),
+    )
     loads = IcebergLoad
     connection: IcebergConnection  # type: ignore[assignment]
 
