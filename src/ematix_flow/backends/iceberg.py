@@ -35,8 +35,8 @@ class IcebergBackend(LakeBackend):
 
     can = Capabilities(
         guarantee=(
-            "all of a load or none of it, exactly once for one token, for every reader of Iceberg; where files alone are "
-            "the catalog, another program that commits at the same moment may be overlooked"
+            "all of a load or none of it, exactly once for one token, for every reader of Iceberg; where files alone "
+            "are the catalog, another program that commits at the same moment may be overlooked"
         ),
     )
     loads = IcebergLoad
