@@ -204,6 +204,7 @@ def test_a_catalog_in_a_database_has_the_name_that_others_must_know() -> None:
     assert name(catalog="jdbc", uri="jdbc:sqlite:/c.db") == "my_lake"
     assert name() == name()
     assert name() != name(options={"lock-impl": "other"})
+    assert name(options={"s3.secret-access-key": "one"}) == name(options={"s3.secret-access-key": "two"})
 
 
 @pytest.mark.parametrize(

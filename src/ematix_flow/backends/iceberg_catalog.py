@@ -42,7 +42,9 @@ class IcebergCatalog:
         if self.connection.catalog == "jdbc":
             # A catalog in a database writes its name beside every table, so that others must know it.
             return re.sub(r"\W", "_", self.connection.name)
-        facts = json.dumps(self.properties, sort_keys=True)
+        # The name is shown in plans and messages, so no secret is part of it, not even of its digest.
+        shown = {**self.connection.redacted(), "warehouse": str(self.warehouse)}
+        facts = json.dumps(shown, sort_keys=True, default=str)
         return f"ematix_{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
 
     @cached_property
