@@ -21,7 +21,8 @@ def cache_dir() -> Path:
 def shared_session() -> Iterator[SparkSession]:
     """The body of a session-scoped fixture: `yield from shared_session()`."""
     conf = {"spark.sql.shuffle.partitions": "2"}
-    options = SessionOptions(cache_dir(), master="local[2]", memory="2g", conf=conf, fast_start=True, groups=("delta",))
+    groups = ("delta", "iceberg")
+    options = SessionOptions(cache_dir(), master="local[2]", memory="2g", conf=conf, fast_start=True, groups=groups)
     spark = open_session(options)
     use_session(spark)  # whatever options a project under test asks for
     yield spark

@@ -195,7 +195,7 @@ class OpenSystems:
         """The connection with its relative path begun in the project's folder; it shows itself as declared."""
         field = connection.local_path
         path = str(getattr(connection, field)) if field else ":memory:"
-        if path == ":memory:" or (path.startswith("${") and not connection.final):
+        if path == ":memory:" or "://" in path or (path.startswith("${") and not connection.final):
             return connection
         begun: dict[str, Any] = {field: str(self._folder / Path(path).expanduser())}
         return replace(connection, **begun, shown=connection.redacted())

@@ -15,6 +15,7 @@ import pytest
 from ematix_flow.connections import (
     DeltaLocalConnection,
     DuckDBConnection,
+    IcebergConnection,
     MemoryConnection,
     MySQLConnection,
     ObjectStoreLocalConnection,
@@ -61,6 +62,7 @@ SYSTEMS = (
     ),
     System("memory", lambda name, _: MemoryConnection(name)),
     System("delta", lambda name, folder: DeltaLocalConnection(name, str(folder / "tables")), is_folder=True),
+    System("iceberg", lambda name, folder: IcebergConnection(name, str(folder / "tables")), is_folder=True),
     System("parquet", files("parquet"), is_folder=True, gaps=NO_ROW_CHANGES),
     # The ORC library moves fractions of the last second before 1970 by a second.
     System(
@@ -96,6 +98,15 @@ SAMPLES = {
         "test_late_events_can_be_inserted_and_the_timeline_is_repaired",
         "test_new_rows_take_the_place_of_all_old_ones",
         "test_reserved_words_quotes_and_other_alphabets_are_names_like_any_other",
+    ),
+    # What the loads into both formats share is shown by the other one.
+    "iceberg": (
+        "test_a_resumed_load_takes_what_is_new_and_keeps_its_bookmark",
+        "test_every_value_comes_back_as_it_was_given",
+        "test_new_rows_take_the_place_of_all_old_ones",
+        "test_reserved_words_quotes_and_other_alphabets_are_names_like_any_other",
+        "test_soft_deletes_mark_keys_that_the_source_no_longer_has",
+        "test_versions_open_close_and_stay",
     ),
 }
 """Every load into these systems takes seconds, so a few tests stand for all; without its row a system does all."""

@@ -28,7 +28,7 @@ from tests.backends.conftest import BY_NAME
 from tests.backends.crash_ground import Ground, MySQLGround, PostgresGround, ServerGround
 from tests.backends.lab import Lab, Lane, Route, clock, read_table
 from tests.backends.store import Row
-from tests.backends.watch import Killer, watch_files, watch_statements, watch_steps
+from tests.backends.watch import Killer, watch_files, watch_spark, watch_statements, watch_steps
 from tests.chaos.processes import Driver, in_child
 from tests.oracle import Moment, expect
 from tests.spark_session import shared_session
@@ -76,7 +76,8 @@ def prepare(lab: Lab, scenario: Scenario) -> list[Row]:
 
 def die(lab: Lab, killer: Killer) -> None:
     """Load, and be killed; the end of the run is the last event."""
-    (watch_files if lab.lane.system.is_folder else watch_statements)(lab, killer)
+    system = lab.lane.system
+    (watch_spark if system.name == "iceberg" else watch_files if system.is_folder else watch_statements)(lab, killer)
     watch_steps(lab, killer)
     lab.run(at=CRASHED, token=TOKEN)
     killer.event("the end of the run")
@@ -190,7 +191,16 @@ def no_spark() -> Any:
 
 def load_modules() -> None:
     """What every child needs: loaded here once, while nothing is open yet."""
-    for name in ("duckdb", "pyarrow", "pyarrow.parquet", "pgpq", "adbc_driver_postgresql.dbapi", "sqlglot.optimizer"):
+    for name in (
+        "duckdb",
+        "pyarrow",
+        "pyarrow.parquet",
+        "pgpq",
+        "adbc_driver_postgresql.dbapi",
+        "sqlglot.optimizer",
+        "pyiceberg.table",
+        "pyiceberg.io.pyarrow",
+    ):
         import_module(name)
     for name in ("duckdb", "sqlite", "postgres", "mysql"):
         import_module(f"sqlglot.dialects.{name}")

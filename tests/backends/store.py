@@ -261,6 +261,26 @@ class DeltaStore(Store):
         return found.to_pyarrow_table().to_pylist()  # type: ignore[no-any-return]
 
 
+class IcebergStore(Store):
+    """An Iceberg table, read by a program that is not Spark."""
+
+    def put(self, table: TableRef, types: Mapping[str, ColumnType], rows: Sequence[Row]) -> None:
+        spark = self.backend.workshop.spark()
+        self.backend.catalog.register(spark)
+        frame = spark.createDataFrame(arrow_table(types, rows))
+        frame.writeTo(self.backend.sql_name(table)).using("iceberg").createOrReplace()
+
+    def get(self, table: TableRef) -> list[Row]:
+        from pyiceberg.table import StaticTable
+
+        if self.backend.columns(table) is None:
+            return []
+        home = self.backend.folder(table) / "metadata"
+        version = (home / "version-hint.text").read_text()
+        found = StaticTable.from_metadata(str(home / f"v{version}.metadata.json"))
+        return found.scan().to_arrow().to_pylist()
+
+
 def arrow_table(types: Mapping[str, ColumnType], rows: Sequence[Row]) -> Any:
     """Rows as an Arrow table of the declared types."""
     import pyarrow as pa
@@ -320,5 +340,6 @@ _STORES: Mapping[str, type[Store]] = {
     "memory": MemoryStore,
     "object_store_local": FilesStore,
     "delta_local": DeltaStore,
+    "iceberg": IcebergStore,
 }
 _WRITERS = {"parquet": _write_parquet, "orc": _write_orc, "csv": _write_csv, "json_lines": _write_json}

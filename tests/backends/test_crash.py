@@ -38,7 +38,12 @@ SERVER = [
     ("copied", "mysql", "truncate"),
     ("pushed", "mysql", "first load"),
 ]
-SPARK = [("spark", "sqlite", "scd2"), ("spark", "parquet", "append"), ("spark", "parquet", "truncate")]
+SPARK = [
+    ("spark", "sqlite", "scd2"),
+    ("spark", "parquet", "append"),
+    ("spark", "parquet", "truncate"),
+    ("spark", "iceberg", "merge"),
+]
 STEPS = 4
 """Reading and loading, each of which begins and ends."""
 
@@ -126,6 +131,8 @@ def test_a_load_may_die_at_any_moment(path: str, system: str, scenario: str, pro
 
 def middle_of(path: str, system: str, scenario: str) -> str:
     """How the statement begins that brings rows into the table; copied rows of a full refresh go straight there."""
+    if system == "iceberg":
+        return "CALL "
     if BY_NAME[system].is_folder:
         return "os."
     if (path, scenario) == ("copied", "truncate"):

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import deltalake
 import pyarrow as pa
 import pytest
-from sqlglot import parse_one
 
-from ematix_flow.backends.base import Frame
-from ematix_flow.backends.base import Load as OpenLoad
 from ematix_flow.errors import CheckError, ConflictError, DriftError, UnknownNameError
 from ematix_flow.spec.place import Query, TableRef
-from ematix_flow.spec.run import Commit, Run
 from ematix_flow.strategies.base import Append, Upsert
-from ematix_flow.types import BigInt, Text
 from tests.backends.conftest import BY_NAME
 from tests.backends.lab import TARGET, Lab, Lane, clock
+from tests.backends.open_load import apply, opened, race
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,28 +39,6 @@ def other_writer(delta: Lab, rows: pa.Table) -> None:
     folder = delta.target.folder(TARGET)  # type: ignore[attr-defined]
     folder.mkdir(parents=True, exist_ok=True)
     deltalake.write_deltalake(folder, rows, mode="append")
-
-
-def opened(delta: Lab, token: str, *rows: tuple[int, str]) -> AbstractContextManager[OpenLoad]:
-    """A load without the engine around it."""
-    delta.types = {"id": BigInt(), "v": Text()}
-    table = delta.pipeline(mode="merge").table
-    run = Run(
-        run_id=str(uuid.uuid4()), pipeline=token, schema=TARGET.schema, table=TARGET.name, mode="merge",
-        path="cross_db", started_at=clock("09:00"), status="success",
-    )  # fmt: skip
-    frame = delta.project.workshop.spark().createDataFrame(list(rows), "id BIGINT, v STRING")
-    return delta.target.load(Frame(frame), table, Commit(token=token, run=run, now=clock("09:00")))
-
-
-def apply(load: OpenLoad, change: type[Append] | type[Upsert]) -> None:
-    incoming: Any = parse_one("SELECT id, v FROM incoming")
-    labelled: Any = parse_one(
-        "SELECT i.id, i.v, CASE WHEN t.id IS NULL THEN 'insert' ELSE 'update' END AS _change "
-        "FROM incoming AS i LEFT JOIN target AS t ON i.id = t.id"
-    )
-    load.apply(Append(incoming) if change is Append else Upsert(labelled, ("id",), ("id", "v")))
-    load.finish(load.commit.run, None)  # type: ignore[attr-defined]
 
 
 def test_every_load_is_one_commit_that_other_readers_see_whole(delta: Lab) -> None:
@@ -171,22 +142,7 @@ def test_of_loads_that_race_each_is_whole_or_gives_way(delta: Lab) -> None:
     loads = [opened(delta, name, (number, name)) for number, name in enumerate(("one", "two", "three"))]
     for each in loads:
         apply(each.__enter__(), Append)
-    start, outcomes = threading.Barrier(len(loads)), list[str]()
-
-    def commit(load: AbstractContextManager[OpenLoad]) -> None:
-        start.wait()
-        try:
-            load.__exit__(None, None, None)
-            outcomes.append("committed")
-        except ConflictError:
-            outcomes.append("gave way")
-
-    threads = [threading.Thread(target=commit, args=(each,)) for each in loads]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == ["committed", "gave way", "gave way"]
+    assert race(loads) == ["committed", "gave way", "gave way"]
     assert other_reader(delta).to_pyarrow_table().num_rows == 1
     (run,) = delta.runs()
     assert (run.status, run.finished_at) == ("success", None)

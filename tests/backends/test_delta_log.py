@@ -12,9 +12,10 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from ematix_flow.backends.delta_log import SUM_UP_EVERY, DeltaField, DeltaLog, commit_text
+from ematix_flow.backends.delta_log import SUM_UP_EVERY, DeltaLog
 from ematix_flow.backends.file_commits import Entry
 from ematix_flow.backends.file_ledger import FileLedger
+from ematix_flow.backends.lake_log import LakeField, commit_text
 from ematix_flow.backends.owner import current_owner
 from ematix_flow.errors import BackendError
 from ematix_flow.spec.run import Bookmark, Run
@@ -156,7 +157,7 @@ def test_a_log_whose_beginning_is_gone_is_read_from_its_checkpoint(written: Writ
     (written.folder / "_delta_log" / f"{0:020d}.json").unlink()
     state = written.log.state()
     assert state.table is not None
-    assert state.table.columns == (DeltaField("id", "int"), DeltaField("v", "string"))
+    assert state.table.columns == (LakeField("id", "int"), LakeField("v", "string"))
     # The number of our last commit is Delta's to keep: the next one must be greater.
     assert (state.version, state.seq, state.table.partitions) == (1, 7, ("v",))
 

@@ -106,6 +106,20 @@ def watch_files(_: Lab, killer: Killer) -> None:
         _watch_call(name, killer)
 
 
+def watch_spark(_: Lab, killer: Killer) -> None:
+    """Count the statements by which Spark changes a table: the names of its files are Java's affair."""
+    from pyspark.sql import SparkSession
+
+    real: Any = SparkSession.sql
+
+    def watched(session: Any, sql: str, *arguments: Any, **more: Any) -> Any:
+        if sql.startswith(("ALTER ", "CALL ", "MERGE ")):
+            killer.event(sql)
+        return real(session, sql, *arguments, **more)
+
+    SparkSession.sql = watched  # type: ignore[method-assign]
+
+
 def watch_steps(lab: Lab, killer: Listener) -> None:
     """Count the beginning and the end of every step, too."""
 

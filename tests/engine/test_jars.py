@@ -302,3 +302,5 @@ def test_extensions_of_the_user_stand_beside_those_of_the_jars() -> None:
     add_conf(conf, {"spark.sql.extensions": "com.example.Own", "spark.databricks.delta.snapshotPartitions": "9"})
     assert conf["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,com.example.Own"
     assert conf["spark.databricks.delta.snapshotPartitions"] == "9"
+    both = group_conf(["iceberg", "delta"])["spark.sql.extensions"].split(",")
+    assert [each.rsplit(".", 1)[1] for each in both] == ["DeltaSparkSessionExtension", "IcebergSparkSessionExtensions"]

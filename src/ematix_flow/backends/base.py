@@ -297,7 +297,7 @@ class Backend(ABC):
     """One system, opened for one project."""
 
     can: ClassVar[Capabilities]
-    jars: ClassVar[tuple[str, ...]] = ()
+    jars: tuple[str, ...] = ()
     """Groups of the jar lock that the Spark session must have before this backend works."""
     load_retries: int = 0
     """How many more times a run tries a load that something passing has stopped."""

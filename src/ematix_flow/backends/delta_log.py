@@ -8,82 +8,41 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..errors import BackendError
 from ..spec.run import Run
-from ..spec.table import Column
-from ..types import ColumnType
 from .file_commits import (
     FOLDER,
     Entry,
-    LogState,
-    entry_from_json,
-    entry_to_json,
     state_from_json,
     state_to_json,
     write_atomically,
 )
-from .file_table import Layout
-from .spark_dialect import SparkDialect
+from .lake_log import APP, LakeField, LakeState, LakeTable, read_commit, turn
 
-__all__ = ["APP", "DeltaField", "DeltaLog", "DeltaState", "DeltaTable", "commit_text"]
-
-APP = "ematix_flow"
-"""Whose commits they are, as Delta's transaction identifiers say it; our commits have this key in their metadata."""
+__all__ = ["DeltaLog", "DeltaState", "DeltaTable"]
 
 SUM_UP_EVERY = 20
-_SPARK = SparkDialect()
 
 
 @dataclass(frozen=True)
-class DeltaField:
-    """A column as Delta's log describes it; `kind` is its type in Spark's words."""
-
-    name: str
-    kind: str
-    nullable: bool = True
-
-    @property
-    def type(self) -> ColumnType | None:
-        """The type; None where it is outside the catalogue."""
-        return _SPARK.column_type(self.kind)
-
-
-@dataclass(frozen=True)
-class DeltaTable:
+class DeltaTable(LakeTable):
     """What Delta knows of a table, its rows apart."""
 
-    columns: tuple[DeltaField, ...]
-    partitions: tuple[str, ...] = ()
     properties: Mapping[str, str] | None = None
     features: tuple[str, ...] = ()
     """The abilities that its readers and writers must have."""
 
 
 @dataclass
-class DeltaState(LogState):
-    """What our loads and Delta's own metadata add up to at one version; `seq` is the number of our last load."""
+class DeltaState(LakeState):
+    """What our loads and Delta's own metadata add up to at one version."""
 
-    version: int = -1
-    """Delta's version; -1 where there is no table."""
     table: DeltaTable | None = None
-
-    def layout(self) -> Layout | None:
-        """The columns that loads can fill: as they were declared, where what was declared is what is there."""
-        if self.table is None:
-            return None
-        remembered = Layout.from_spec(self.schemas[-1]) if self.schemas else None
-        declared = {column.name: column for column in remembered.columns} if remembered else {}
-        columns = tuple(
-            _as_declared(each, each.type, declared.get(each.name)) for each in self.table.columns if each.type
-        )
-        return Layout(columns, self.table.partitions, remembered.unique if remembered else None)
 
 
 class DeltaLog:
@@ -118,16 +77,9 @@ class DeltaLog:
         found = (_entry(self._actions(version).get("commitInfo")) for version in self._versions() if version > since)
         return any(each is not None and each.run.run_id == entry.run.run_id for each in found)
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Loads of this machine commit one after the other: on a disk, Delta itself looks first and then renames."""
-        self._lock.parent.mkdir(parents=True, exist_ok=True)
-        with self._lock.open("w") as lock:
-            if sys.platform != "win32":
-                import fcntl
-
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def turn(self) -> AbstractContextManager[None]:
+        """The turn of one load among those of this machine."""
+        return turn(self._lock)
 
     def _behind(self, state: DeltaState) -> Iterator[Entry]:
         """Our commits that `state` does not know yet, each taken into it once it was looked at."""
@@ -141,8 +93,7 @@ class DeltaLog:
             state.version = max(state.version, version)
             if (entry := _entry(actions.get("commitInfo"))) is not None:
                 yield entry
-                state.add(entry)
-                del state.schemas[:-1]
+                state.take(entry)
 
     def _versions(self) -> list[int]:
         return sorted(int(path.stem) for path in self._home.glob("*.json") if _COMMIT.fullmatch(path.name))
@@ -196,11 +147,6 @@ class DeltaLog:
         return self._home / f"{version:020d}.json"
 
 
-def commit_text(entry: Entry) -> str:
-    """A commit of ours as Delta keeps it in its own."""
-    return json.dumps({APP: entry_to_json(entry)})
-
-
 _COMMIT = re.compile(r"\d{20}\.json")
 _ACTION = re.compile(r'\s*\{\s*"(commitInfo|metaData|protocol|txn)"')
 _KINDS = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
@@ -222,13 +168,7 @@ def _learn(state: DeltaState, actions: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _entry(info: Mapping[str, Any] | None) -> Entry | None:
-    text = info.get("userMetadata") if info else None
-    if not isinstance(text, str) or not text.startswith(f'{{"{APP}"'):
-        return None
-    data = json.loads(text)[APP]
-    if data["version"] != 1:
-        raise BackendError("the table was loaded by a newer version", hint="upgrade ematix-flow-spark")
-    return entry_from_json(data)
+    return read_commit(info.get("userMetadata")) if info else None
 
 
 def _changed(table: DeltaTable | None, actions: Mapping[str, Mapping[str, Any]]) -> DeltaTable | None:
@@ -245,19 +185,12 @@ def _changed(table: DeltaTable | None, actions: Mapping[str, Mapping[str, Any]])
     return DeltaTable(**known) if "columns" in known else table
 
 
-def _field(data: Mapping[str, Any]) -> DeltaField:
+def _field(data: Mapping[str, Any]) -> LakeField:
     kind = data["type"]
     if not isinstance(kind, str):
         kind = str(kind["type"])
     limited = data.get("metadata", {}).get(_LIMITED)
-    return DeltaField(data["name"], limited or _KINDS.get(kind, kind), data["nullable"])
-
-
-def _as_declared(field: DeltaField, type: ColumnType, declared: Column | None) -> Column:
-    if declared is None:
-        return Column(type, field.nullable, name=field.name)
-    kept = declared.type if _SPARK.stored_type(declared.type) == type else type
-    return Column(kept, field.nullable and declared.nullable, declared.primary_key, field.name)
+    return LakeField(data["name"], limited or _KINDS.get(kind, kind), data["nullable"])
 
 
 def _checkpoint_actions(path: Path) -> dict[str, dict[str, Any]]:
@@ -284,7 +217,7 @@ def _state_from_json(data: Mapping[str, Any]) -> DeltaState:
     state.version = state.checkpoint = data["delta_version"]
     table = data["table"]
     state.table = DeltaTable(
-        tuple(DeltaField(**each) for each in table["columns"]),
+        tuple(LakeField(**each) for each in table["columns"]),
         tuple(table["partitions"]),
         table["properties"],
         tuple(table["features"]),

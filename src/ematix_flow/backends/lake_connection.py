@@ -59,6 +59,8 @@ class IcebergConnection(Connection):
     """Iceberg tables of one catalog."""
 
     kind: ClassVar[str] = "iceberg"
+    backend: ClassVar[str] = "iceberg:IcebergBackend"
+    local_path: ClassVar[str] = "warehouse"
     schemes: ClassVar[tuple[str, ...]] = ("iceberg",)
     url_parts: ClassVar[Mapping[str, str]] = {"host": "catalog", "path": "warehouse"}
     words: ClassVar[Mapping[str, tuple[str, ...]]] = {"catalog": ("hadoop", "hive", "jdbc", "rest")}
