@@ -12,7 +12,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from ematix_flow.backends.delta_log import SUM_UP_EVERY, DeltaLog
+from ematix_flow.backends import delta_log
+from ematix_flow.backends.delta_log import DeltaLog
 from ematix_flow.backends.file_commits import Entry
 from ematix_flow.backends.file_ledger import FileLedger
 from ematix_flow.backends.lake_log import LakeField, commit_text
@@ -23,6 +24,7 @@ from ematix_flow.types import BigInt, Integer, String, Timestamp
 
 NOBODY = current_owner().replace(f":{os.getpid()}:", ":999999999:")
 """A process of this machine that is not there."""
+LOADS = 5
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
@@ -132,22 +134,33 @@ def test_commits_tell_tokens_bookmarks_and_instants_and_those_of_others_do_not(w
 
 
 def test_old_commits_are_summed_up_and_outlive_the_files_of_the_log(written: Written) -> None:
-    for number in range(1, SUM_UP_EVERY + 1):
+    for number in range(1, LOADS + 1):
         written.write({"id": number, "v": "a"}, text=commit_text(entry(number)))
     written.write({"id": 0, "v": "a"})
     before = written.log.state()
     written.log.roll_forward()
-    assert written.heard == [f"run-{number}" for number in range(1, SUM_UP_EVERY + 1)]
+    assert written.heard == [f"run-{number}" for number in range(1, LOADS + 1)]
     deltalake.DeltaTable(written.folder).create_checkpoint()
     for path in sorted((written.folder / "_delta_log").glob("*.json"))[:-1]:
         path.unlink()
     after = written.log.state()
-    assert (after.tokens, after.bookmarks, after.seq) == (before.tokens, before.bookmarks, SUM_UP_EVERY)
+    assert (after.tokens, after.bookmarks, after.seq) == (before.tokens, before.bookmarks, LOADS)
     assert (after.version, after.table) == (before.version, before.table)
     # Nothing is told twice.
     written.heard.clear()
     written.log.roll_forward()
     assert written.heard == []
+
+
+def test_many_tokens_are_summed_up_less_often(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delta_log, "TOKENS_PER_COMMIT", 2)
+    summed = []
+    for number in range(1, 8):
+        written.write({"id": number, "v": "a"}, text=commit_text(entry(number)))
+        written.log.roll_forward()
+        summed.append(max(int(path.stem[-20:]) for path in (written.folder / "_ematix" / "checkpoints").iterdir()))
+    # Two tokens ask for two commits, four for three; versions begin with 0.
+    assert summed == [0, 1, 1, 3, 3, 3, 6]
 
 
 def test_a_log_whose_beginning_is_gone_is_read_from_its_checkpoint(written: Written) -> None:
@@ -163,7 +176,7 @@ def test_a_log_whose_beginning_is_gone_is_read_from_its_checkpoint(written: Writ
 
 
 def test_a_table_that_was_made_anew_begins_anew(written: Written) -> None:
-    for number in range(1, SUM_UP_EVERY + 2):
+    for number in range(1, LOADS + 2):
         written.write({"id": number, "v": "a"}, text=commit_text(entry(number)))
     written.log.roll_forward()
     for path in (written.folder / "_delta_log").iterdir():

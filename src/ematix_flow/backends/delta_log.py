@@ -26,7 +26,8 @@ from .lake_log import APP, LakeField, LakeState, LakeTable, read_commit, turn
 
 __all__ = ["DeltaLog", "DeltaState", "DeltaTable"]
 
-SUM_UP_EVERY = 20
+TOKENS_PER_COMMIT = 500
+"""A sum holds all tokens: it is written after every commit as long as they are few, and less often when they grow."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,13 @@ class DeltaLog:
 
     def roll_forward(self) -> None:
         """See that every commit has its run document; sum up when enough commits have gathered."""
-        state = self._summed_up()
+        state, news = self._summed_up(), 0
+        known = len(state.tokens)
         for entry in self._behind(state):
+            news += 1
             with suppress(OSError):  # who may only read has nothing to repair
                 self._published(entry.run)
-        if state.seq and state.version - state.checkpoint >= SUM_UP_EVERY:
+        if news > known // TOKENS_PER_COMMIT:
             with suppress(OSError):
                 self._sum_up(state)
 

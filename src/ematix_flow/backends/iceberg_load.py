@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import quote, unquote
 
 from ..errors import DriftError, FlowError
 from ..strategies.base import Replace, Upsert
@@ -18,7 +17,7 @@ from .iceberg_catalog import IcebergCatalog
 from .iceberg_log import IcebergState
 from .lake_load import Home, LakeLoad, merge_sql
 from .lake_log import APP, LakeState, commit_text
-from .owner import current_owner, is_alive
+from .owner import current_owner, is_alive, owner_from_name, owner_name
 from .spark_errors import spark_errors
 
 if TYPE_CHECKING:
@@ -122,8 +121,8 @@ class IcebergLoad(LakeLoad):
     @contextmanager
     def _branch(self, spark: SparkSession, now: IcebergState) -> Iterator[str]:
         """A branch at the snapshot that is there now, gone when the block ends."""
-        owner = "~".join(quote(part, safe="") for part in current_owner().split(":"))
-        branch, table = f"{APP}~{owner}~{self.commit.run.run_id}", self.backend.catalog.table(self._ref)
+        branch = f"{APP}~{owner_name(current_owner())}~{self.commit.run.run_id}"
+        table = self.backend.catalog.table(self._ref)
         start = f" AS OF VERSION {now.version}" if now.version != -1 else ""
         spark.sql(f"ALTER TABLE {table} CREATE BRANCH {SPARK.quote(branch)}{start}")
         try:
@@ -136,8 +135,8 @@ class IcebergLoad(LakeLoad):
     def _drop_leftovers(self, spark: SparkSession, now: IcebergState) -> None:
         """Remove the branches of processes that died."""
         for branch in now.branches:
-            mark, *owner, _ = branch.split("~") if branch.count("~") > 1 else ("", "")
-            if mark == APP and not is_alive(":".join(map(unquote, owner))):
+            mark, _, rest = branch.partition("~")
+            if mark == APP and not is_alive(owner_from_name(rest.rpartition("~")[0])):
                 table = self.backend.catalog.table(self._ref)
                 spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {SPARK.quote(branch)}")
 
