@@ -18,7 +18,9 @@ from ematix_flow.backends.file_commits import Entry
 from ematix_flow.backends.file_ledger import FileLedger
 from ematix_flow.backends.lake_log import LakeField, commit_text
 from ematix_flow.backends.owner import current_owner
-from ematix_flow.errors import BackendError
+from ematix_flow.connections import DeltaLocalConnection
+from ematix_flow.errors import BackendError, ConnectError
+from ematix_flow.spec.place import TableRef
 from ematix_flow.spec.run import Bookmark, Run
 from ematix_flow.types import BigInt, Integer, String, Timestamp
 
@@ -210,3 +212,21 @@ def test_a_run_that_was_killed_after_its_commit_is_recorded_by_whoever_looks_nex
         ("run-2", "failed"),
         ("run-3", "running"),
     ]
+
+
+def test_a_folder_of_other_files_is_no_table(tmp_path: Path) -> None:
+    backend = DeltaLocalConnection("lake", str(tmp_path)).open(None)
+    table = TableRef("shop", "sales")
+    assert backend.columns(table) is None
+    (tmp_path / "shop" / "sales").mkdir(parents=True)
+    assert backend.columns(table) is None
+    (tmp_path / "shop" / "sales" / "mine.parquet").touch()
+    with pytest.raises(BackendError, match=r"is no table, and holds files: mine\.parquet"):
+        backend.columns(table)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_of_the_connection(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ledger = FileLedger(tmp_path / "file" / "lake", lambda _: DeltaLog(tmp_path, tmp_path / "lock"))
+    with pytest.raises(ConnectError, match="cannot be written to"):
+        ledger.start(entry(1).run)

@@ -117,13 +117,18 @@ def test_a_folder_of_jars_is_used_as_it_is(jdbc: tuple[Path, ...], tmp_path: Pat
 
 
 def test_a_jar_that_the_folder_has_not_is_never_fetched(tmp_path: Path) -> None:
-    store = JarStore(tmp_path / "cache", tmp_path / "jars")
+    folder = tmp_path / "jars"
+    store = JarStore(tmp_path / "cache", folder)
+    with pytest.raises(JarError, match=r"jars\.folder, .*, is no folder"):
+        store.paths(["jdbc"])
+    folder.mkdir()
     with pytest.raises(JarError, match=r"is not in jars\.folder") as caught:
         store.paths(["jdbc"])
     assert POSTGRES in caught.value.message
-    assert "postgresql-42.7.10.jar" in caught.value.message
+    assert all(jar.file in caught.value.message for jar in locked_jars(["jdbc"]))
     assert "jars.folder" in str(caught.value.hint)
-    assert list(tmp_path.iterdir()) == []
+    assert "`flow jars list jdbc`" in str(caught.value.hint)
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_another_file_of_that_name_in_the_folder_is_refused(tmp_path: Path) -> None:

@@ -577,3 +577,17 @@ def test_explicit_keys_are_named_once():
 def test_explicit_keys_are_a_list():
     with pytest.raises(TypeError, match="list of column names"):
         key_ladder(keyed(), "id", pipeline="load")
+
+
+def test_an_attribute_that_is_almost_one_of_ours_is_named():
+    with pytest.raises(SpecError, match="has the attribute '__partition_column__'") as caught:
+
+        class Sale(ManagedTable):
+            __schema__ = "shop"
+            __tablename__ = "sale"
+            __partition_column__ = ("country",)
+            id: Annotated[BigInt, pk()]
+            country: Text
+
+    assert caught.value.hint == "did you mean '__partition_columns__'?"
+    assert caught.value.declared_at is not None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
+from ..errors import ConnectError
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Run
 from .base import Ledger
@@ -44,8 +45,14 @@ class FileLedger(Ledger):
         for left in self._unfinished():
             if left.pipeline == run.pipeline and not is_alive(left.owner):
                 self.record(left.with_outcome("failed", run.started_at, error=INTERRUPTED))
-        self.note_table(run)
-        _write(self._running, run)
+        try:
+            self.note_table(run)
+            _write(self._running, run)
+        except OSError as error:
+            raise ConnectError(
+                f"the folder {self._home.parent} cannot be written to: {error}",
+                hint="change the path of the connection, or allow writing there",
+            ) from error
 
     def end(self, run: Run) -> None:
         """Record how a run ended that committed nothing; one whose commit is there stays a success."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..errors import UnknownNameError, UnsupportedError
+from ..errors import BackendError, UnknownNameError, UnsupportedError
 from ..spec.place import Place, Prefix, Query, TableRef
 from ..spec.run import Commit
 from ..spec.table import Table
@@ -66,7 +66,22 @@ class LakeBackend(FolderBackend):
 
     def columns(self, table: TableRef) -> Actual | None:
         """The table as its format says, with what a load has declared of it; None where there is none."""
-        return self._state(table).actual()
+        found = self._state(table).actual()
+        if found is None:
+            self._refuse_strangers(table)
+        return found
+
+    def _refuse_strangers(self, table: TableRef) -> None:
+        """Files that are there already would become part of the table's folder, and go when it is swept."""
+        folder = self.folder(table)
+        strangers = sorted(path.name for path in folder.glob("[!_.]*")) if folder.is_dir() else []
+        if strangers:
+            raise BackendError(
+                f"connection {self.connection.name!r} ({self.connection.kind}): {folder} is no table, and holds files: "
+                f"{', '.join(strangers[:3])}{', …' if len(strangers) > 3 else ''}",
+                hint="load into a table of another name, or move the files away",
+                declared_at=self.connection.declared_at,
+            )
 
     @contextmanager
     def load(self, incoming: Relation, table: Table, commit: Commit) -> Iterator[Load]:

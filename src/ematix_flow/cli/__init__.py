@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -20,6 +21,8 @@ def main() -> int:
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")
+    # Spark's bridge logs with a traceback that a signal came while it waited; we say so ourselves.
+    logging.getLogger().addFilter(lambda record: "KeyboardInterrupt while" not in record.getMessage())
     signal.signal(signal.SIGTERM, _terminate)
     _hear_signals()
     try:

@@ -157,7 +157,7 @@ class JarStore:
         jars = locked_jars(groups)
         absent = self._absent(jars)
         if absent and self.folder is not None:
-            raise self._refused(absent[0], self.folder)
+            raise self._refused(absent, self.folder)
         if absent:
             with self._turn():
                 self._fetch(self._absent(jars))  # another process may have fetched them in the meantime
@@ -202,10 +202,18 @@ class JarStore:
             message = f"the jar {jar.file} ({jar.coordinate}) that came {where} is not the one of the lock"
             raise JarError(f"{message}: its sha256 is {found}, not {jar.sha256}", hint=hint)
 
-    def _refused(self, jar: Jar, folder: Path) -> JarError:
+    def _refused(self, absent: Sequence[Jar], folder: Path) -> JarError:
+        jar, others = absent[0], [each.file for each in absent[1:]]
         hint = f"put the jar with the sha256 {jar.sha256} there, or remove the setting jars.folder to let it be fetched"
+        if others:
+            hint += f"; `flow jars list {jar.group}` shows all of them"
+        if not folder.is_dir():
+            return JarError(
+                f"jars.folder, {folder}, is no folder, so the jar {jar.file} ({jar.coordinate}) is not there", hint=hint
+            )
         if self.state(jar) == "missing":
-            return JarError(f"the jar {jar.file} ({jar.coordinate}) is not in jars.folder, {folder}", hint=hint)
+            more = f", nor are {', '.join(others)}" if others else ""
+            return JarError(f"the jar {jar.file} ({jar.coordinate}) is not in jars.folder, {folder}{more}", hint=hint)
         found = _sha256(self.path(jar))
         message = f"the jar {jar.file} ({jar.coordinate}) in jars.folder, {folder}, is not the one of the lock"
         return JarError(f"{message}: its sha256 is {found}", hint=hint)

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol
 
 from ..errors import DuplicateNameError, SpecError, SpecTypeError, UnknownNameError
@@ -307,8 +308,26 @@ _RIVALS = (
 )
 
 
+_ATTRIBUTES = (
+    "__schema__", "__tablename__", "__unique_constraints__", "__merge_keys__", "__partition_columns__", "__abstract__",
+)  # fmt: skip
+
+
+def _refuse_misspelt(cls: type, declared_at: Origin | None) -> None:
+    """An attribute that is almost one of ours would be passed over in silence."""
+    own = {name for each in cls.__mro__ if each not in (object, ManagedTable) for name in vars(each)}
+    for name in sorted(own - set(vars(ManagedTable)) - set(_ATTRIBUTES)):
+        if re.fullmatch(r"__\w+__", name) and (meant := get_close_matches(name, _ATTRIBUTES, 1, 0.85)):
+            raise SpecError(
+                f"class {cls.__qualname__!r} has the attribute {name!r}",
+                hint=f"did you mean {meant[0]!r}?",
+                declared_at=declared_at,
+            )
+
+
 def _declare(cls: type[ManagedTable]) -> Table:
     declaration = find_declaration(cls)
+    _refuse_misspelt(cls, declaration.origin)
     schema, name = declaration.required("__schema__"), declaration.required("__tablename__")
     marked = read_columns(declaration)
     unique = _unique(declaration, cls.__unique_constraints__, marked)
