@@ -106,6 +106,8 @@ class Actual:
     """Unique constraints; None where the system keeps none."""
     keyed: bool = False
     """The primary key is known."""
+    partitions: tuple[str, ...] | None = None
+    """The columns that its files are divided by; None where the system has no files, or tells with the load."""
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp, parse_one
 
-from ..errors import BackendError, CheckError, ConflictError, DriftError, FlowError
+from ..errors import BackendError, CheckError, ConflictError, FlowError
 from ..spec.place import TableRef
 from ..spec.run import Bookmark, Commit, Run
 from ..spec.table import DELETED, Column, Table
@@ -87,17 +87,8 @@ class LakeLoad(Load):
     @cached_property
     def layout(self) -> Layout:
         """The columns as the load leaves them."""
-        stored, declared = self._state.layout(), self.declared
-        if stored is None:
-            return Layout(declared.columns, declared.partition_columns, declared.unique)
-        if stored.partitions != declared.partition_columns:
-            raise DriftError(
-                f"table {declared.qualified_name!r} is partitioned in another way than declared",
-                [f"declared by {declared.partition_columns or 'none'}, kept by {stored.partitions or 'none'}"],
-                hint="declare the partition columns that it has, or load into a new table",
-                declared_at=declared.declared_at,
-            )
-        return stored
+        declared = self.declared
+        return self._state.layout() or Layout(declared.columns, declared.partition_columns, declared.unique)
 
     def evolve(self, change: SchemaChange) -> None:
         """Take the new columns into the layout, which is committed with the rows."""

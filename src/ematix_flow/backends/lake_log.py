@@ -84,7 +84,8 @@ class LakeState(LogState):
             else ActualColumn(each.name, None, each.kind, each.nullable)
             for each in self.table.columns
         )
-        return Actual(columns, layout.unique, keyed=any(column.primary_key for column in columns))
+        keyed = any(column.primary_key for column in columns)
+        return Actual(columns, layout.unique, keyed, layout.partitions)
 
     def take(self, entry: Entry) -> Self:
         """Go one commit further; only the newest declaration matters here."""

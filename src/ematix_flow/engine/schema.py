@@ -54,6 +54,13 @@ def plan_schema(
     """The change to make before rows fit and the differences to report, or DriftError where `policy` refuses them."""
     if actual is None:
         return SchemaChange(table, create=True, indexes=_lookups(table, keys)), ()
+    if actual.partitions not in (None, table.partition_columns):
+        raise DriftError(
+            f"table {table.qualified_name!r} is partitioned in another way than declared:",
+            [f"declared by {_listed(table.partition_columns)}, kept by {_listed(actual.partitions or ())}"],
+            hint="declare the partition columns that it has, or load into a new table: partitions never change",
+            declared_at=table.declared_at,
+        )
     found = differences(table, actual, backend)
     if not found:
         return None, ()
@@ -75,6 +82,10 @@ def plan_schema(
         hint=_hint(policy, missing, rest, stuck=widenable if not backend.can.widens else ()),
         declared_at=table.declared_at,
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"
 
 
 def differences(table: Table, actual: Actual, backend: Backend) -> list[Difference]:
