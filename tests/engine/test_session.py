@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -330,6 +331,16 @@ def test_other_jars_need_another_archive(tmp_path):
     jar.write_bytes(b"three")
     keys.add(ClassArchive.of(tmp_path, java, [jar]).key)
     assert len(keys) == 3
+
+
+def test_old_archives_make_room_for_new_ones(tmp_path):
+    folder = tmp_path / "class-data"
+    folder.mkdir()
+    for age in range(12):
+        (folder / f"spark-{age:02}.1.jsa").write_bytes(b"x")
+        os.utime(folder / f"spark-{age:02}.1.jsa", (time.time() - 60 * age,) * 2)
+    ClassArchive(folder, "new")._sweep()
+    assert sorted(file.name for file in folder.iterdir()) == [f"spark-{age:02}.1.jsa" for age in range(7)]
 
 
 def test_the_telling_lines_leave_out_stack_frames_and_chatter():

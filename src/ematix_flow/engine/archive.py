@@ -29,6 +29,7 @@ __all__ = ["ClassArchive", "build_archive", "use_options", "was_refused"]
 
 _STALE_LOCK = 15 * 60
 _UNUSED = 30 * 24 * 3600
+_KEPT = 8  # each has some 170 MB; one per installed Spark, Java and list of jars
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,13 @@ class ClassArchive:
             self._lock.unlink(missing_ok=True)
 
     def _sweep(self) -> None:
-        for file in self.folder.iterdir():
-            with contextlib.suppress(OSError):
-                is_dead_part = file.suffix == ".part" and _age(file) > _STALE_LOCK
-                if is_dead_part or (file.suffix == ".jsa" and _age(file) > _UNUSED):
+        """Remove parts of dead builders and archives nobody used for long, or that many others were used after."""
+        with contextlib.suppress(OSError):
+            for file in self.folder.glob("*.part"):
+                if _age(file) > _STALE_LOCK:
+                    file.unlink()
+            for place, file in enumerate(sorted(self.folder.glob("*.jsa"), key=_age), start=1):
+                if place >= _KEPT or _age(file) > _UNUSED:
                     file.unlink()
 
 
