@@ -85,7 +85,8 @@ class _Bench:
                 "contender fills a table of the same definition, with its primary key and the columns `_loaded_at` and "
                 f"`_batch_id`, and all end with the same count and sums. Java has loaded {WARM_ROWS:,} rows "
                 "the same way before. "
-                f"Best of {self.repeat} (one run where more than {LONG:,} rows are loaded), measured with `{' '.join(['python -m benchmarks', *sys.argv[1:]])}`. "
+                f"Best of {self.repeat} (one run where more than {LONG:,} rows are loaded), "
+                f"measured with `{' '.join(['python -m benchmarks', *sys.argv[1:]])}`. "
                 "Where ours is faster by less than 1×, it is slower."
             ),
             "",
