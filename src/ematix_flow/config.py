@@ -138,6 +138,10 @@ class Settings:
     """The memory of Spark's driver."""
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False, metadata=_setting("spark.conf", _to_texts))
     """Further Spark settings, passed on as they are."""
+    spark_fast_start: bool = field(
+        default=False, metadata=_setting("spark.fast_start", _to_flag, "EMATIX_FLOW_SPARK_FAST_START")
+    )
+    """Whether Java compiles less: Spark starts sooner and computes slower; for short jobs."""
     spark_shared_folder: Path | None = field(
         default=None, metadata=_setting("spark.shared_folder", _to_path, "EMATIX_FLOW_SPARK_SHARED_FOLDER")
     )

@@ -26,7 +26,7 @@ def command(*arguments: str) -> list[str]:
 
 def environment(**changes: str) -> dict[str, str]:
     source = Path(__file__).resolve().parents[2] / "src"
-    return {**os.environ, "PYTHONPATH": str(source), **changes}
+    return {**os.environ, "PYTHONPATH": str(source), "EMATIX_FLOW_SPARK_FAST_START": "true", **changes}
 
 
 def modules_loaded_by(*arguments: str) -> set[str]:

@@ -138,7 +138,7 @@ def run(command: list[str], folder: Path, told: Mapping[str, str] = MappingProxy
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # Width and colour are fixed so that the promised lines do not depend on the terminal.
     env = {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUNBUFFERED": "1"}
-    env |= told
+    env |= {"EMATIX_FLOW_SPARK_FAST_START": "true", **told}
     # A page may write into the reader's own files, which in a test are the page's; what is cached stays shared.
     env |= {"HOME": str(folder / "home"), "XDG_CACHE_HOME": env.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")}
     done = subprocess.run(

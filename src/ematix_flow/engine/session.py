@@ -58,6 +58,7 @@ class SessionOptions:
             conf=settings.spark_conf,
             cache_dir=settings.cache_dir,
             verbose=settings.verbose,
+            fast_start=settings.spark_fast_start,
             groups=groups,
             store=JarStore.of(settings),
         )
