@@ -7,6 +7,9 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 LANES  := -n 3 --dist loadgroup
 
+# Python keeps what it has compiled, also where the shell says otherwise: hundreds of processes start in the tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench docs lock clean java
 
