@@ -214,8 +214,8 @@ def _arguments() -> argparse.Namespace:
     group.add_argument("--my-held", type=int, default=1_000_000, help="rows of the table that changes are merged into")
     group.add_argument("--my-changes", type=int, default=100_000, help="rows that are merged")
     arguments = parser.parse_args()
-    if arguments.write and (arguments.pg_part or arguments.no_spark):
-        parser.error("--write keeps whole sections: leave --pg-part and --no-spark out")
+    if arguments.write and (len({"frame", "copy"} & {*(arguments.pg_part or ())}) == 1 or arguments.no_spark):
+        parser.error("--write keeps whole sections: leave --no-spark out, and take the parts frame and copy together")
     arguments.pg_rows = arguments.pg_rows or [arguments.rows or 2_000_000]
     arguments.my_rows = arguments.my_rows or arguments.rows or 1_000_000
     arguments.rows = arguments.rows or 1_000_000

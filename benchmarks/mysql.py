@@ -18,6 +18,7 @@ from tests.servers import MariaDB
 from .mysql_data import changes_sql, columns_sql, orders_sql, table_sql
 from .postgres import rates
 from .postgres_data import WARM_ROWS
+from .rounds import best_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOM = ("--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M")
@@ -88,17 +89,11 @@ class _Bench:
         return lines
 
     def _figures(self, contenders: dict[str, str], rows: int, prepare: tuple[str, ...] = ()) -> dict[str, Any]:
-        found, sums = {}, {}
-        for name in contenders:
-            runs = []
-            for _ in range(self.repeat):
-                self._empty(prepare)
-                runs.append(self._case(name, rows))
-                sums[name] = self._sum()
-            found[name] = min(runs, key=lambda run: run["seconds"])
-        if len(set(sums.values())) > 1:
-            raise SystemExit(f"the contenders do not end with the same rows: {sums}")
-        return found
+        def once(name: str) -> tuple[dict[str, Any], object]:
+            self._empty(prepare)
+            return self._case(name, rows), self._sum()
+
+        return best_runs(contenders, self.repeat, once)
 
     def _case(self, name: str, rows: int) -> dict[str, Any]:
         print(f"… mysql {name}", file=sys.stderr, flush=True)

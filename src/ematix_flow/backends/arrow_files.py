@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,10 +15,11 @@ from .arrow_types import column_type, portable_column, portable_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["column_types", "find_rows", "frame_reader", "parquet_types", "write_rows"]
+__all__ = ["column_types", "find_rows", "frame_reader", "parquet_batches", "parquet_types", "write_rows"]
 
 GROUP_ROWS, GROUP_BYTES = 65_536, 16 * 2**20
 """How much is in memory at a time."""
+_READ_BYTES = 2**20
 
 
 def find_rows(value: object) -> Rows | None:
@@ -90,6 +91,18 @@ def write_rows(rows: Rows, folder: Path) -> Mapping[str, ColumnType]:
         for table in _groups(_portable(reader, schema), schema):
             writer.write_table(table)
     return types
+
+
+def parquet_batches(
+    files: Iterable[Path], batch_rows: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of Parquet files, batch by batch."""
+    import pyarrow.parquet as pq
+
+    for file in files:
+        # Read ahead, the reader would hold more the larger the file is.
+        with pq.ParquetFile(file, pre_buffer=False, buffer_size=_READ_BYTES) as rows:
+            yield from rows.iter_batches(batch_rows, columns=columns, use_threads=False)
 
 
 def parquet_types(folder: Path) -> dict[str, ColumnType]:

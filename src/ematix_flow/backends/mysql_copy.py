@@ -25,6 +25,7 @@ from ..types import (
     Timestamp,
     TimestampTZ,
 )
+from .arrow_files import parquet_batches
 from .arrow_types import arrow_type
 
 if TYPE_CHECKING:
@@ -45,17 +46,13 @@ def batches(
     A column of `constants` has that value in every row and is none of the files.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     read = [name for name in types if name not in constants]
     fixed = {name: pa.scalar(value, arrow_type(types[name])) for name, value in constants.items()}
-    for file in sorted(folder.glob("*.parquet")):
-        for batch in pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=read):
-            columns = [
-                pa.repeat(fixed[name], batch.num_rows) if name in fixed else batch.column(name) for name in types
-            ]
-            _refuse_endless(columns, types)
-            yield pa.RecordBatch.from_arrays(columns, list(types))
+    for batch in parquet_batches(sorted(folder.glob("*.parquet")), BATCH_ROWS, read):
+        columns = [pa.repeat(fixed[name], batch.num_rows) if name in fixed else batch.column(name) for name in types]
+        _refuse_endless(columns, types)
+        yield pa.RecordBatch.from_arrays(columns, list(types))
 
 
 def written(rows: Iterator[pa.RecordBatch], types: Mapping[str, ColumnType]) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CheckError
 from ..types import JSON, JSONB, UUID, ColumnType, Numeric, String, Text
+from .arrow_files import parquet_batches
 from .arrow_types import arrow_type
 from .base import QueryColumn
 from .dialect import Dialect
@@ -42,7 +43,6 @@ def encoded(
     left out.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     pgpq, builders, schemas = (optional(name, extra="postgres") for name in ("pgpq", "pgpq.encoders", "pgpq.schema"))
     schema = pa.schema([(name, _wire_type(kind)) for name, kind in types.items()])
@@ -54,15 +54,14 @@ def encoded(
     read = [name for name in types if name not in constants]
     fixed = {name: _constant(value, types[name]) for name, value in constants.items()}
     yield encoder.write_header()
-    for file in sorted(folder.glob("*.parquet")):
-        for batch in tally.batches(pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=read)):
-            columns = [
-                pa.repeat(fixed[name], batch.num_rows)
-                if name in fixed
-                else _wired(batch.column(name), name, kind, without_zeros=without_zeros)
-                for name, kind in types.items()
-            ]
-            yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    for batch in tally.batches(parquet_batches(sorted(folder.glob("*.parquet")), BATCH_ROWS, read)):
+        columns = [
+            pa.repeat(fixed[name], batch.num_rows)
+            if name in fixed
+            else _wired(batch.column(name), name, kind, without_zeros=without_zeros)
+            for name, kind in types.items()
+        ]
+        yield encoder.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     yield encoder.finish()
 
 

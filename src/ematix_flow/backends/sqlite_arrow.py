@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import CheckError
+from .arrow_files import parquet_batches
 from .optional import optional
 from .progress import Tally
 
@@ -46,7 +47,8 @@ def copy_in(folder: Path, target: Path, table: str, tally: Tally) -> None:
     files = sorted(folder.glob("*.parquet"))
     schema = pa.schema([each.with_type(_stored(each.type)) for each in pq.read_schema(files[0])])
     refused: list[CheckError] = []
-    reader = pa.RecordBatchReader.from_batches(schema, _storable(tally.batches(_batches(files)), schema, refused))
+    batches = _storable(tally.batches(parquet_batches(files, BATCH_ROWS)), schema, refused)
+    reader = pa.RecordBatchReader.from_batches(schema, batches)
     with driver.connect(str(target), autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("PRAGMA journal_mode = OFF")
         cursor.execute("PRAGMA synchronous = OFF")
@@ -59,14 +61,6 @@ def copy_in(folder: Path, target: Path, table: str, tally: Tally) -> None:
             raise
         cursor.execute("COMMIT")
     tally.end()
-
-
-def _batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
-    import pyarrow.parquet as pq
-
-    for file in files:
-        with pq.ParquetFile(file, pre_buffer=False) as rows:
-            yield from rows.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
 
 
 def _stored(type: pa.DataType) -> pa.DataType:
