@@ -24,14 +24,7 @@ from ematix_flow.errors import FlowError
 from ematix_flow.spark import read_spark_df, write_spark_df
 from ematix_flow.spec.table import Column, Table
 from ematix_flow.types import BigInt
-from tests.journeys.fragile import (
-    DyingBackend,
-    ForgetfulBackend,
-    FragileConnection,
-    SlowConnection,
-    die,
-    is_first_attempt,
-)
+from tests.journeys.fragile import DyingBackend, ForgetfulBackend, FragileConnection, die, is_first_attempt
 from tests.spark_session import cache_dir
 
 if TYPE_CHECKING:
@@ -95,16 +88,6 @@ class Journey:
         return {
             "inserted": result.rows_inserted,
             "rows": handle.query("SELECT COUNT(*), COUNT(DISTINCT id), MAX(name) FROM dw.survived")["rows"],
-            "left": self.left(handle),
-        }
-
-    def twins(self) -> dict[str, Any]:
-        """A worker of Spark is slow, and another one does its work again: both bring all rows of their partition."""
-        handle = self.handle(SlowConnection("warehouse", self.postgres.url))
-        result = write_spark_df(handle, self.frame("a"), "dw.twins", mode="append")
-        return {
-            "inserted": result.rows_inserted,
-            "rows": handle.query("SELECT COUNT(*), COUNT(DISTINCT id) FROM dw.twins")["rows"],
             "left": self.left(handle),
         }
 
@@ -224,10 +207,6 @@ def main(master: str, folder: Path, postgres: str, mysql: str) -> dict[str, Any]
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": f"file://{folder}/events",
         "spark.ui.enabled": "false",
-        "spark.speculation": "true",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.multiplier": "1.2",
-        "spark.speculation.minTaskRuntime": "2s",
     }
     spark = open_session(SessionOptions(cache_dir(), master=master, conf=conf, fast_start=True))
     journey = Journey(spark, folder, postgres, mysql)
@@ -235,7 +214,6 @@ def main(master: str, folder: Path, postgres: str, mysql: str) -> dict[str, Any]
         "postgres": journey.modes(journey.postgres),
         "mysql": journey.modes(journey.mysql),
         "crashes": journey.crashes(),
-        "twins": journey.twins(),
         "orphans": journey.orphans(),
         "forgotten": journey.forgotten(),
         "refused": journey.refused(),

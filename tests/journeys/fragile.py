@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -49,30 +48,6 @@ class FragileBackend(PostgresBackend):
             yield
         if is_first_attempt(0):
             die()
-
-
-class SlowConnection(PostgresConnection):
-    """A connection over which one worker of Spark is slow."""
-
-    def open(self, workshop: Any) -> PostgresBackend:
-        return SlowBackend(self, workshop)
-
-
-class SlowBackend(PostgresBackend):
-    """The first attempt of the first partition has brought its rows, and goes on when its twin has brought them too."""
-
-    @contextmanager
-    def transaction(self, connection: SqlConnection) -> Iterator[None]:
-        with super().transaction(connection):
-            yield
-        if is_first_attempt(0):
-            deadline = time.monotonic() + 60
-            tables = 0
-            while tables < 3:
-                assert time.monotonic() < deadline, f"nobody repeats a slow task: {tables} tables"
-                time.sleep(0.05)
-                names = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'stage%'"
-                tables = len(connection.execute(names).fetchall())
 
 
 class DyingBackend(PostgresBackend):

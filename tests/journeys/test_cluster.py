@@ -73,13 +73,6 @@ def test_workers_that_die_lose_no_row_and_double_none(outcome: Outcome) -> None:
     assert "lost the server, whose password is ***" in outcome.events
 
 
-def test_a_task_that_spark_repeats_while_it_runs_doubles_no_row(outcome: Outcome) -> None:
-    told = outcome.told["twins"]
-    assert (told["inserted"], told["rows"], told["left"]) == (ROWS, [[ROWS, ROWS]], 0)
-    ends = [line for line in outcome.events.splitlines() if "SparkListenerTaskEnd" in line]
-    assert any('"Speculative":true' in line for line in ends)
-
-
 def test_tables_of_a_driver_that_was_killed_go_with_the_next_run(outcome: Outcome) -> None:
     told = outcome.told["orphans"]
     assert (told["signal"], told["before"]) == (signal.SIGKILL, PARTITIONS)
