@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from ematix_flow.config import Settings
 from ematix_flow.engine import jvm
 from ematix_flow.engine.archive import ClassArchive
+from ematix_flow.engine.session import SessionOptions
 from tests.spark_session import cache_dir
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -333,6 +335,13 @@ def test_other_jars_need_another_archive(tmp_path):
     jar.write_bytes(b"three")
     keys.add(ClassArchive.of(tmp_path, java, [jar]).key)
     assert len(keys) == 3
+
+
+def test_settings_say_how_a_session_starts(tmp_path):
+    settings = Settings(cache_dir=tmp_path, spark_memory="3g", spark_fast_start=True)
+    options = SessionOptions.of(settings)
+    assert (options.cache_dir, options.memory, options.fast_start) == (tmp_path, "3g", True)
+    assert not SessionOptions.of(Settings()).fast_start
 
 
 def test_old_archives_make_room_for_new_ones(tmp_path):

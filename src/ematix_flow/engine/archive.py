@@ -147,13 +147,17 @@ class ClassArchive:
 
     def _sweep(self) -> None:
         """Remove parts of dead builders and archives nobody used for long, or that many others were used after."""
-        with contextlib.suppress(OSError):
-            for file in self.folder.glob("*.part"):
-                if _age(file) > _STALE_LOCK:
-                    file.unlink()
-            for place, file in enumerate(sorted(self.folder.glob("*.jsa"), key=_age), start=1):
-                if place >= _KEPT or _age(file) > _UNUSED:
-                    file.unlink()
+        dated = []
+        for file in self.folder.iterdir():
+            with contextlib.suppress(OSError):  # somebody else sweeps too
+                dated.append((_age(file), file))
+        archives = sorted((age, file) for age, file in dated if file.suffix == ".jsa")
+        # One less than may be kept, for the one that is to be made.
+        old = [file for place, (age, file) in enumerate(archives) if place >= _KEPT - 1 or age > _UNUSED]
+        old += [file for age, file in dated if file.suffix == ".part" and age > _STALE_LOCK]
+        for file in old:
+            with contextlib.suppress(OSError):
+                file.unlink()
 
 
 def build_archive(cache_dir: Path, jars: Sequence[Path] = ()) -> Path | None:
